@@ -1,0 +1,3 @@
+// The public face of the library: everything else in this folder is private.
+export { greet } from './greet.js';
+export { cleanName } from './name.js';
