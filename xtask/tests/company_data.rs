@@ -130,7 +130,7 @@ fn plays_fit_the_task_of_the_demo() {
 fn every_judgement_names_every_criterion() {
     let criteria = read("demo/task.toml")["criteria"].as_array().unwrap().len();
     let plays = plays();
-    let calls = plays.iter().flat_map(|play| steps(play)).filter(|step| step.get("call").is_some());
+    let calls = plays.iter().flat_map(steps).filter(|step| step.get("call").is_some());
     let mut judged = 0;
     for step in calls {
         let key = match text(step, "call") {
