@@ -78,7 +78,7 @@ pub(crate) fn check(workspace: &Workspace) -> Result<()> {
     let files = read_files(&workspace.root)?;
     let mut problems = Vec::new();
     problems.extend(size::too_long(&files, size::ALLOWED));
-    problems.extend(shape::too_much_in_one_place(&files));
+    problems.extend(shape::too_much_in_one_place(&files, shape::ALLOWED));
     problems.extend(layout::missing_headers(&files));
     problems.extend(layout::forbidden_names(&files));
     problems.extend(arrows::wrong_dependencies(&workspace.packages));
