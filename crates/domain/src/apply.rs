@@ -1,0 +1,456 @@
+//! What events make of state. Total and infallible: an event that was committed always applies.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::command::{Actor, Body, Command, SystemCommand};
+use crate::event::Event;
+use crate::finding::{Finding, FindingStatus};
+use crate::id::AgentId;
+use crate::inbox::InboxItem;
+use crate::input::clamp;
+use crate::limits;
+use crate::outcome::Outcome;
+use crate::project::Project;
+use crate::snapshot::{Decision, Snapshot};
+use crate::spawn::{Seat, Spawn, SpawnState};
+use crate::task::{CommitRecord, Delivery, JournalNote, Lease, Pending, PullRequest, Review, Stage, Task};
+use crate::time::Timestamp;
+use crate::verb::{Ends, Verb};
+
+/// Rows as they will be, each with its version already raised by one. A row that is `None` does not change.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Changes {
+    /// The task.
+    pub task: Option<Arc<Task>>,
+    /// The project.
+    pub project: Option<Arc<Project>>,
+    /// The spawn.
+    pub spawn: Option<Spawn>,
+    /// The seat.
+    pub seat: Option<Seat>,
+    /// Inbox items, new and decided.
+    pub inbox: Vec<InboxItem>,
+}
+
+/// Which agents did what, as far as events do not carry it themselves.
+#[derive(Debug, Clone, Copy)]
+pub struct Context {
+    /// Who sent the command.
+    pub actor: AgentId,
+    /// When it was decided.
+    pub at: Timestamp,
+}
+
+/// The rows a decision changes.
+pub fn changes(world: &Snapshot, command: &Command, decision: &Decision) -> Changes {
+    let cx = Context { actor: command.actor.agent(), at: world.now };
+    let mut task = world.task.as_deref().cloned();
+    let mut project = world.project.as_deref().cloned();
+    let mut spawn = world.spawn.clone();
+    let mut seat = world.seat.clone();
+    let mut inbox = world.inbox.clone();
+    for event in &decision.events {
+        task = apply_to_task(task, event, cx);
+        project = apply_to_project(project, event);
+        spawn = apply_to_spawn(spawn, event, cx);
+        seat = seat.map(|s| apply_to_seat(s, event));
+        apply_to_inbox(&mut inbox, event, cx);
+    }
+    if let Some(task) = &mut task {
+        if let Some(settled) = decision.settles {
+            task.pending.retain(|p| p.intent != settled);
+        }
+        let verb = verb_of(command);
+        task.pending.extend(decision.effects.iter().filter(|i| i.effect.task() == task.id).filter_map(|intended| {
+            let kind = intended.effect.pending()?;
+            Some(Pending { intent: intended.intent, kind, verb: verb?, since: world.now })
+        }));
+    }
+    close_spawn(&mut spawn, command, decision);
+    // A claim touches the seat's row even when nothing in it changes, so that two claims of one agent cannot both be committed.
+    let claimed = decision.events.iter().any(claims);
+    let touched = !decision.is_empty() && (world.task.is_none() || !concerns_only_the_spawn(decision));
+    Changes {
+        task: task.filter(|_| touched).map(|mut t| {
+            t.version += 1;
+            Arc::new(t)
+        }),
+        project: project.filter(|p| world.project.as_deref() != Some(p)).map(|mut p| {
+            p.version += 1;
+            Arc::new(p)
+        }),
+        spawn: spawn.filter(|s| world.spawn.as_ref() != Some(s)).map(|mut s| {
+            s.version += 1;
+            s
+        }),
+        seat: seat.filter(|s| claimed || world.seat.as_ref() != Some(s)).map(|s| Seat { version: s.version + 1, ..s }),
+        inbox: inbox.into_iter().filter(|i| !world.inbox.contains(i)).map(|i| InboxItem { version: i.version + 1, ..i }).collect(),
+    }
+}
+
+/// A spawn's own milestones do not touch its task.
+fn concerns_only_the_spawn(decision: &Decision) -> bool {
+    decision.effects.is_empty()
+        && decision.settles.is_none()
+        && decision
+            .events
+            .iter()
+            .all(|e| matches!(e, Event::SpawnStarted {} | Event::SpawnSessionNamed { .. } | Event::SpawnRevoked { .. }))
+}
+
+const fn claims(event: &Event) -> bool {
+    matches!(event, Event::TaskClaimed { .. } | Event::TaskReentered { .. } | Event::ReviewClaimed { .. } | Event::DocsClaimed { .. })
+}
+
+fn verb_of(command: &Command) -> Option<Verb> {
+    match &command.body {
+        Body::Verb { call, .. } => Some(call.verb()),
+        Body::AddProject(_) | Body::System(_) => None,
+    }
+}
+
+/// Marks the caller's spawn as closed when the verb ended its part. A verb that waits for an effect closes it only when the result arrives.
+fn close_spawn(spawn: &mut Option<Spawn>, command: &Command, decision: &Decision) {
+    let Some(spawn) = spawn else { return };
+    match (&command.actor, &command.body) {
+        (Actor::Agent(actor), Body::Verb { call, .. })
+            if spawn.id == actor.spawn && call.verb().ends() == Ends::Session && decision.answer.waits_for.is_none() =>
+        {
+            spawn.closed_by = Some(call.verb());
+        }
+        (_, Body::System(SystemCommand::Settle { .. })) if decision.events.iter().any(|e| matches!(e, Event::HandedToQa { .. })) => {
+            spawn.closed_by = Some(Verb::IAmDone);
+        }
+        _ => {}
+    }
+}
+
+/// What an event makes of a task; `None` until one is created.
+pub fn apply_to_task(task: Option<Task>, event: &Event, cx: Context) -> Option<Task> {
+    if let Event::TaskCreated { task } = event {
+        return Some((**task).clone());
+    }
+    let mut t = task?;
+    apply_work(&mut t, event, cx);
+    apply_review(&mut t, event, cx);
+    apply_run(&mut t, event, cx);
+    Some(t)
+}
+
+fn to_stage(t: &mut Task, stage: Stage, cx: Context) {
+    if t.stage != stage {
+        t.stage = stage;
+        t.stage_since = cx.at;
+    }
+    // Whoever acted in the old stage has no right in the new one.
+    t.ownership.lease = None;
+    progress(t, cx);
+}
+
+fn progress(t: &mut Task, cx: Context) {
+    t.meter.strikes = 0;
+    t.meter.crashes.clear();
+    t.meter.not_before = None;
+    t.meter.progress_at = cx.at;
+}
+
+fn lease(t: &mut Task, lease: &Lease) {
+    t.ownership.lease = Some(lease.clone());
+}
+
+fn add_once(list: &mut Vec<AgentId>, agent: AgentId) {
+    if !list.contains(&agent) {
+        list.push(agent);
+    }
+}
+
+fn apply_work(t: &mut Task, event: &Event, cx: Context) {
+    match event {
+        Event::TaskActivated {} => to_stage(t, Stage::Ready, cx),
+        Event::TaskClaimed { lease: l } | Event::TaskReentered { lease: l } => {
+            lease(t, l);
+            t.ownership.assignee = Some(l.holder);
+        }
+        Event::PlanSet { plan } => t.plan = Some(plan.clone()),
+        Event::BranchCut { base, head, tree, .. } => {
+            t.delivery.base = Some(base.clone());
+            t.delivery.head = Some(head.clone());
+            t.delivery.tree = Some(tree.clone());
+        }
+        Event::TaskStarted {} => {
+            if t.stage != Stage::Working {
+                t.stage = Stage::Working;
+                t.stage_since = cx.at;
+            }
+            t.started_at.get_or_insert(cx.at);
+        }
+        Event::CommitRecorded { oid, tree, subject, files, by, author } => {
+            t.delivery.head = Some(oid.clone());
+            t.delivery.tree = Some(tree.clone());
+            t.delivery.commits.push(CommitRecord {
+                oid: oid.clone(),
+                tree: tree.clone(),
+                subject: subject.clone(),
+                files: files.iter().take(200).cloned().collect(),
+                by: *by,
+                at: cx.at,
+            });
+            let surplus = t.delivery.commits.len().saturating_sub(Delivery::COMMITS_KEPT);
+            t.delivery.commits.drain(..surplus);
+            add_once(&mut t.ownership.committers, *by);
+            if *author {
+                add_once(&mut t.ownership.authors, *by);
+            }
+            progress(t, cx);
+        }
+        Event::BranchSynced { head, tree, .. } => {
+            t.delivery.head = Some(head.clone());
+            t.delivery.tree = Some(tree.clone());
+        }
+        Event::PrOpened { number, title, .. } => {
+            t.delivery.pr = Some(PullRequest { number: *number, title: title.clone(), opened_at: cx.at });
+        }
+        Event::TaskSubmitted { .. } => {
+            if t.stage != Stage::SelfCheck {
+                t.stage = Stage::SelfCheck;
+                t.stage_since = cx.at;
+            }
+        }
+        Event::CriterionEvidenced { criterion, evidence } => {
+            if let Some(c) = t.criteria.iter_mut().find(|c| c.id == *criterion) {
+                c.evidence = Some(evidence.clone());
+            }
+        }
+        Event::FindingAddressed { finding, answer } => {
+            if let Some(f) = t.findings.iter_mut().find(|f| f.id == *finding) {
+                f.status = FindingStatus::Addressed;
+                f.answer = answer.clone();
+            }
+        }
+        Event::GatePassed { record } | Event::GateFailed { record } => t.gate = Some(record.clone()),
+        Event::HandedToQa { author } => {
+            t.ownership.author = Some(*author);
+            add_once(&mut t.ownership.authors, *author);
+            t.ownership.assignee = None;
+            to_stage(t, Stage::Qa, cx);
+        }
+        Event::TaskReleased { keeps_owner, .. } => {
+            t.ownership.lease = None;
+            if matches!(t.stage, Stage::Ready | Stage::Working | Stage::SelfCheck | Stage::Revision) {
+                if t.stage != Stage::Ready {
+                    t.stage = Stage::Ready;
+                    t.stage_since = cx.at;
+                }
+                if !keeps_owner {
+                    t.ownership.assignee = None;
+                }
+            }
+        }
+        Event::NoteRecorded { scope, text } => {
+            t.journal.push(JournalNote { by: cx.actor, scope: scope.clone(), text: clamp(text, 800).into_owned(), at: cx.at });
+            let surplus = t.journal.len().saturating_sub(limits::BRIEFING_ITEMS);
+            t.journal.drain(..surplus);
+        }
+        Event::ProgressReported { step, .. } => {
+            let ticked = step.and_then(|n| t.plan.as_mut().and_then(|p| p.steps.get_mut(n)));
+            if let Some(step) = ticked {
+                step.done = true;
+            }
+        }
+        _ => {}
+    }
+}
+
+fn add_findings(t: &mut Task, findings: &[Finding]) {
+    for finding in findings {
+        t.counters.findings = t.counters.findings.max(finding.id.0);
+        match t.findings.iter_mut().find(|f| f.id == finding.id) {
+            Some(known) => *known = finding.clone(),
+            None => t.findings.push(finding.clone()),
+        }
+    }
+}
+
+fn to_revision(t: &mut Task, cx: Context) {
+    t.counters.revisions += 1;
+    t.ownership.assignee = t.ownership.author;
+    to_stage(t, Stage::Revision, cx);
+}
+
+fn apply_review(t: &mut Task, event: &Event, cx: Context) {
+    match event {
+        Event::ReviewClaimed { lease: l } | Event::DocsClaimed { lease: l } => lease(t, l),
+        Event::ReviewPinned { pin } => {
+            if let Some(by) = t.ownership.lease.as_ref().map(|l| l.holder) {
+                t.review = Some(Review { by, pin: pin.clone(), passed: None, notes: String::new() });
+            }
+        }
+        Event::ReviewPassed { verdicts, notes } => {
+            for (id, verdict) in verdicts {
+                if let Some(c) = t.criteria.iter_mut().find(|c| c.id == *id) {
+                    c.verdict = Some(verdict.clone());
+                }
+            }
+            if let Some(review) = &mut t.review {
+                review.passed = Some(true);
+                review.notes.clone_from(notes);
+            }
+            t.ownership.assignee = None;
+            to_stage(t, Stage::Docs, cx);
+        }
+        Event::ReviewFailed { findings, notes } => {
+            add_findings(t, findings);
+            if let Some(review) = &mut t.review {
+                review.passed = Some(false);
+                review.notes.clone_from(notes);
+            }
+            to_revision(t, cx);
+        }
+        Event::FindingVerified { finding } => {
+            if let Some(f) = t.findings.iter_mut().find(|f| f.id == *finding) {
+                f.status = FindingStatus::Verified;
+            }
+        }
+        Event::ReviewCarried { head } => {
+            if let Some(review) = &mut t.review {
+                review.pin.head = head.clone();
+            }
+        }
+        Event::ReviewReopened { .. } => {
+            t.ownership.assignee = None;
+            to_stage(t, Stage::Qa, cx);
+        }
+        Event::DocsRecorded { docs, pm } => {
+            t.docs = Some(docs.clone());
+            t.ownership.assignee = Some(*pm);
+            to_stage(t, Stage::PmReview, cx);
+        }
+        Event::SentToCeo {} => {
+            t.ownership.assignee = Some(cx.actor);
+            to_stage(t, Stage::Ceo, cx);
+        }
+        Event::ChangesRequested { findings } => {
+            add_findings(t, findings);
+            to_revision(t, cx);
+        }
+        Event::CeoRejected { finding } => {
+            add_findings(t, std::slice::from_ref(finding));
+            to_revision(t, cx);
+        }
+        Event::MergeLanded { merged } => t.delivery.merged = Some(merged.clone()),
+        Event::MergeRefused { finding: Some(finding), .. } => {
+            add_findings(t, std::slice::from_ref(finding));
+            t.counters.conflicts += 1;
+            to_revision(t, cx);
+        }
+        Event::TaskCompleted {} => end(t, Stage::Done, cx),
+        Event::TaskCancelled { .. } => end(t, Stage::Cancelled, cx),
+        _ => {}
+    }
+}
+
+fn end(t: &mut Task, stage: Stage, cx: Context) {
+    to_stage(t, stage, cx);
+    t.hold = None;
+    t.ended_at = Some(cx.at);
+}
+
+fn apply_run(t: &mut Task, event: &Event, cx: Context) {
+    match event {
+        Event::TaskHeld { hold } => {
+            // A held task has no live right; lifting the hold restores stage and owner by removing it.
+            t.ownership.lease = None;
+            t.hold = Some(hold.clone());
+        }
+        Event::TaskUnheld { .. } => {
+            t.hold = None;
+            progress(t, cx);
+        }
+        Event::SpawnIntended { spawn } => {
+            t.counters.spawns = spawn.number.nth;
+            if let Some(lease) = t.ownership.lease.as_mut().filter(|l| l.holder == spawn.agent) {
+                lease.spawn = spawn.id;
+                lease.epoch = spawn.epoch;
+                lease.expires_at = cx.at.after(limits::LEASE);
+            }
+        }
+        Event::SpawnEnded { outcome, not_before, .. } => {
+            if is_fruitless(outcome) {
+                t.meter.strikes += 1;
+            }
+            if matches!(outcome, Outcome::Crashed { .. } | Outcome::OutOfMemory) {
+                t.meter.crashes.retain(|at| cx.at.since(*at) < Duration::from_secs(3600));
+                t.meter.crashes.push(cx.at);
+            }
+            t.meter.not_before = not_before.or(t.meter.not_before);
+        }
+        _ => {}
+    }
+}
+
+/// Whether a run brought its task nothing: it failed on its own, or it gave the work back.
+pub fn is_fruitless(outcome: &Outcome) -> bool {
+    let gave_up = |verb: &str| verb == Verb::IAmIdle.as_str() || verb == Verb::Unclaim.as_str();
+    outcome.is_strike() || matches!(outcome, Outcome::Completed { verb } if gave_up(verb))
+}
+
+fn apply_to_project(project: Option<Project>, event: &Event) -> Option<Project> {
+    match event {
+        Event::ProjectAdded { project } => Some((**project).clone()),
+        Event::PrOpened { number, .. } => project.map(|mut p| {
+            p.next_pr = number.0 + 1;
+            p
+        }),
+        _ => project,
+    }
+}
+
+/// What an event makes of a spawn; `None` until one is intended.
+pub fn apply_to_spawn(spawn: Option<Spawn>, event: &Event, cx: Context) -> Option<Spawn> {
+    if let Event::SpawnIntended { spawn } = event {
+        return Some((**spawn).clone());
+    }
+    let mut s = spawn?;
+    match event {
+        Event::SpawnStarted {} => {
+            s.state = SpawnState::Started;
+            s.started_at = Some(cx.at);
+        }
+        Event::SpawnSessionNamed { session } => s.session = Some(session.clone()),
+        Event::SpawnEnded { outcome, usage, .. } => {
+            s.state = SpawnState::Ended;
+            s.outcome = Some(outcome.clone());
+            s.usage = *usage;
+            s.ended_at = Some(cx.at);
+        }
+        _ => {}
+    }
+    Some(s)
+}
+
+fn apply_to_seat(mut seat: Seat, event: &Event) -> Seat {
+    match event {
+        Event::SpawnIntended { spawn } if spawn.agent == seat.agent => {
+            seat.epoch = spawn.epoch;
+            seat.spawn = Some(spawn.id);
+        }
+        Event::SpawnRevoked { agent, epoch, .. } if *agent == seat.agent => seat.epoch = *epoch,
+        Event::SpawnEnded { spawn, .. } if seat.spawn == Some(*spawn) => seat.spawn = None,
+        _ => {}
+    }
+    seat
+}
+
+fn apply_to_inbox(inbox: &mut Vec<InboxItem>, event: &Event, cx: Context) {
+    match event {
+        Event::InboxOpened { item } => inbox.push(item.clone()),
+        Event::InboxDecided { number, decision } => {
+            for item in inbox.iter_mut().filter(|i| i.number == *number) {
+                item.decision = Some(decision.clone());
+                item.decided_at = Some(cx.at);
+            }
+        }
+        _ => {}
+    }
+}

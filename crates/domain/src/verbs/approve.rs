@@ -1,0 +1,118 @@
+//! The CEO's gate: approving and sending back finished work.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::hold::Because;
+use super::{Subject, subject};
+use crate::command::Fresh;
+use crate::effect::{Effect, Intended, Signature};
+use crate::event::Event;
+use crate::finding::{Finding, FindingOrigin, FindingStatus, Severity};
+use crate::guard::GuardContext;
+use crate::id::FindingNumber;
+use crate::input::clamp;
+use crate::limits;
+use crate::project::MergeMethod;
+use crate::rejection::{Kind, Rejection, Remedy};
+use crate::snapshot::{Answer, Decision};
+use crate::task::{GateVerdict, PendingKind, Task};
+use crate::verb::Verb;
+
+/// Arguments of `approve`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Approve {
+    /// The task: `T-142`, its id, or a unique prefix of it.
+    pub task_id: String,
+    /// A word with it.
+    #[serde(default)]
+    pub note: Option<String>,
+    /// The commit you looked at; refused when it has moved.
+    #[serde(default)]
+    pub head: Option<String>,
+}
+
+subject!(Approve => task_id);
+
+/// The effect that merges a task's branch to its target.
+pub(crate) fn land(cx: GuardContext<'_>, fresh: &Fresh) -> Result<Intended, Rejection> {
+    let task = cx.task;
+    let Some(head) = &task.delivery.head else {
+        return Err(Rejection::new(
+            Kind::InvalidState,
+            format!("{} has no branch to merge", task.number),
+            Remedy::tell("cancel it, or send it back"),
+        ));
+    };
+    let roster = &cx.world.roster;
+    let (author, trailer) = if cx.call.verb() == Verb::Approve {
+        (Signature { name: "CEO".into(), email: "ceo@agents.invalid".into() }, "Approved-by")
+    } else {
+        (super::work::signature(cx.world, cx.actor.agent()), "Accepted-by")
+    };
+    let project = cx.world.project.as_ref();
+    Ok(Intended {
+        intent: fresh.intent(),
+        effect: Effect::Land {
+            task: task.id,
+            number: task.number,
+            project: task.project,
+            target: task.delivery.target.clone(),
+            head: head.clone(),
+            subject: format!("[{}] {}", task.number, clamp(&task.title, 120)),
+            trailers: vec![("Task".into(), task.number.to_string()), (trailer.into(), roster.slug(cx.actor.agent()))],
+            author,
+            at: cx.world.now,
+            method: project.map_or(MergeMethod::Merge, |p| p.merge),
+            commands: project.map(|p| p.commands.clone()).unwrap_or_default(),
+            tested: task.gate.as_ref().filter(|g| g.verdict == GateVerdict::Passed).map(|g| g.tree.clone()),
+        },
+    })
+}
+
+pub(crate) fn approve(cx: GuardContext<'_>, args: &Approve, fresh: &Fresh) -> Result<Decision, Rejection> {
+    let task = cx.task;
+    if let Some(pending) = task.pending(PendingKind::Land) {
+        return Ok(Decision::new(Answer { waits_for: Some(pending.intent), ..Answer::next("it is being merged") }));
+    }
+    let effect = land(cx, fresh)?;
+    let Effect::Land { head, .. } = &effect.effect else { return Ok(Decision::default()) };
+    let approved =
+        Event::CeoApproved { head: head.clone(), note: args.note.as_deref().map(|n| clamp(n, limits::NOTES_CHARS).into_owned()) };
+    Ok(Decision::new(Answer { waits_for: Some(fresh.intent()), ..Answer::next("it is merged") }).event(approved).effect(effect))
+}
+
+/// An objection of the CEO or of the company itself.
+pub(crate) fn heavy_finding(task: &Task, origin: FindingOrigin, expected: &str, actual: &str) -> Finding {
+    Finding {
+        id: FindingNumber(task.counters.findings + 1),
+        origin,
+        round: task.counters.revisions + 1,
+        severity: Severity::Blocker,
+        status: FindingStatus::Open,
+        criterion: None,
+        file: None,
+        line: None,
+        expected: expected.to_owned(),
+        actual: clamp(actual, limits::FINDING_CHARS).into_owned(),
+        fix: None,
+        by: None,
+        head: task.delivery.head.clone(),
+        answer: None,
+    }
+}
+
+pub(crate) fn reject(cx: GuardContext<'_>, args: &Because) -> Decision {
+    let mut finding = heavy_finding(cx.task, FindingOrigin::Ceo, "what the CEO asked for", &args.reason);
+    finding.by = Some(cx.actor.agent());
+    let decided = cx
+        .world
+        .inbox
+        .iter()
+        .filter(|i| i.decision.is_none())
+        .map(|i| Event::InboxDecided { number: i.number, decision: format!("rejected: {}", clamp(&args.reason, 200)) });
+    Decision::new(Answer::next("it goes back to its author with your reason as a finding"))
+        .event(Event::CeoRejected { finding })
+        .events(decided.collect::<Vec<_>>())
+}
