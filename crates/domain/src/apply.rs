@@ -138,11 +138,15 @@ pub fn apply_to_task(task: Option<Task>, event: &Event, cx: Context) -> Option<T
     Some(t)
 }
 
-fn to_stage(t: &mut Task, stage: Stage, cx: Context) {
+fn enter(t: &mut Task, stage: Stage, cx: Context) {
     if t.stage != stage {
         t.stage = stage;
         t.stage_since = cx.at;
     }
+}
+
+fn to_stage(t: &mut Task, stage: Stage, cx: Context) {
+    enter(t, stage, cx);
     // Whoever acted in the old stage has no right in the new one.
     t.ownership.lease = None;
     progress(t, cx);
@@ -179,10 +183,7 @@ fn apply_work(t: &mut Task, event: &Event, cx: Context) {
             t.delivery.tree = Some(tree.clone());
         }
         Event::TaskStarted {} => {
-            if t.stage != Stage::Working {
-                t.stage = Stage::Working;
-                t.stage_since = cx.at;
-            }
+            enter(t, Stage::Working, cx);
             t.started_at.get_or_insert(cx.at);
         }
         Event::CommitRecorded { oid, tree, subject, files, by, author } => {
@@ -211,12 +212,7 @@ fn apply_work(t: &mut Task, event: &Event, cx: Context) {
         Event::PrOpened { number, title, .. } => {
             t.delivery.pr = Some(PullRequest { number: *number, title: title.clone(), opened_at: cx.at });
         }
-        Event::TaskSubmitted { .. } => {
-            if t.stage != Stage::SelfCheck {
-                t.stage = Stage::SelfCheck;
-                t.stage_since = cx.at;
-            }
-        }
+        Event::TaskSubmitted { .. } => enter(t, Stage::SelfCheck, cx),
         Event::CriterionEvidenced { criterion, evidence } => {
             if let Some(c) = t.criteria.iter_mut().find(|c| c.id == *criterion) {
                 c.evidence = Some(evidence.clone());
@@ -238,10 +234,7 @@ fn apply_work(t: &mut Task, event: &Event, cx: Context) {
         Event::TaskReleased { keeps_owner, .. } => {
             t.ownership.lease = None;
             if matches!(t.stage, Stage::Ready | Stage::Working | Stage::SelfCheck | Stage::Revision) {
-                if t.stage != Stage::Ready {
-                    t.stage = Stage::Ready;
-                    t.stage_since = cx.at;
-                }
+                enter(t, Stage::Ready, cx);
                 if !keeps_owner {
                     t.ownership.assignee = None;
                 }

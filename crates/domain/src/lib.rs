@@ -3,9 +3,11 @@
 //! This crate has no IO, no async, no clock and no randomness: time and ids come in as arguments, decisions go out as data.
 
 pub mod apply;
+pub mod breaker;
 pub mod command;
 pub mod decide;
 pub mod effect;
+pub mod envelope;
 pub mod event;
 pub mod finding;
 pub mod frame;
@@ -15,7 +17,9 @@ pub mod inbox;
 pub mod input;
 pub mod known;
 pub mod limits;
+pub mod next;
 pub mod outcome;
+pub mod plan;
 pub mod project;
 pub mod rejection;
 pub mod role;

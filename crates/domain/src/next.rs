@@ -1,0 +1,154 @@
+//! Who acts next: a total function over every task. Dispatch, work selection, hints and the panel all ask this one.
+
+use crate::id::AgentId;
+use crate::role::{Role, Team};
+use crate::roster::Roster;
+use crate::task::{Hold, PausedBy, PendingKind, Resolver, Shape, Stage, Task, TaskBrief};
+use crate::time::Timestamp;
+use crate::verb::Verb;
+
+/// A wait that changes nothing in the task's row and ends by itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Wait {
+    /// Prerequisites are open.
+    Dependencies(Vec<crate::id::TaskNumber>),
+    /// An effect is under way.
+    Effect(PendingKind),
+    /// It cools down after fruitless runs.
+    CoolDown(Timestamp),
+    /// All fitting seats are taken.
+    SeatBusy,
+    /// The provider refuses until then.
+    Provider(String, Timestamp),
+    /// The company runs as many agents as it may.
+    Capacity,
+    /// Nothing new is started at all.
+    Dispatch(String),
+    /// An earlier run for it has not ended yet.
+    Stopping,
+    /// A table of this version has no rows for its shape.
+    Shape(Shape),
+}
+
+impl std::fmt::Display for Wait {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Dependencies(tasks) => {
+                write!(f, "waits for {}", tasks.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "))
+            }
+            Self::Effect(kind) => write!(f, "{kind} is under way"),
+            Self::CoolDown(_) => f.write_str("cools down after runs without a result"),
+            Self::SeatBusy => f.write_str("every fitting agent is busy"),
+            Self::Provider(name, _) => write!(f, "provider {name} refuses for now"),
+            Self::Capacity => f.write_str("as many agents run as may"),
+            Self::Dispatch(why) => write!(f, "nothing new is started: {why}"),
+            Self::Stopping => f.write_str("an earlier run is still being stopped"),
+            Self::Shape(shape) => write!(f, "shape {shape} is not delivered by this version"),
+        }
+    }
+}
+
+/// Whose turn it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NextActor {
+    /// One of these agents, preferred first, with this verb.
+    Agents(Vec<AgentId>, Verb),
+    /// The CEO, with these words.
+    Ceo(String),
+    /// Nobody: it waits for something that comes by itself.
+    Waits(Wait),
+    /// Nobody: it has ended.
+    Nobody,
+}
+
+/// Whose turn it is.
+pub fn next_actor(task: &Task, dependencies: &[TaskBrief], roster: &Roster) -> NextActor {
+    if task.stage.is_terminal() {
+        return NextActor::Nobody;
+    }
+    if let Some(hold) = &task.hold {
+        return held(task, hold, roster);
+    }
+    if let Some(pending) = task.pending.first() {
+        return NextActor::Waits(Wait::Effect(pending.kind));
+    }
+    if !matches!(task.shape, Shape::Leaf | Shape::StandaloneLeaf) {
+        return NextActor::Waits(Wait::Shape(task.shape));
+    }
+    match task.stage {
+        Stage::Backlog => one(roster.pm_of(&task.team).map(|a| a.id), Verb::Activate, "release it from the backlog"),
+        Stage::Ready => {
+            let open: Vec<_> = dependencies.iter().filter(|d| !d.stage.is_terminal()).map(|d| d.number).collect();
+            if open.is_empty() {
+                NextActor::Agents(authors(task, roster), Verb::IWillWorkOn)
+            } else {
+                NextActor::Waits(Wait::Dependencies(open))
+            }
+        }
+        Stage::Working | Stage::SelfCheck | Stage::Revision => NextActor::Agents(authors(task, roster), Verb::IWillWorkOn),
+        Stage::Qa => reviewers(task, roster, Role::Qa, Verb::ClaimReview),
+        Stage::Docs => reviewers(task, roster, Role::Documenter, Verb::ClaimDocTask),
+        Stage::PmReview => {
+            let pm = task.ownership.assignee.filter(|a| is_working(roster, *a)).or_else(|| roster.pm_of(&task.team).map(|a| a.id));
+            one(pm, Verb::Complete, "decide about it: the cell has no PM")
+        }
+        Stage::Ceo => NextActor::Ceo(format!("approve or reject {}", task.number)),
+        // Assembled work has no rows yet; a leaf never gets here.
+        Stage::Gate => NextActor::Waits(Wait::Shape(task.shape)),
+        Stage::Done | Stage::Cancelled => NextActor::Nobody,
+    }
+}
+
+fn is_working(roster: &Roster, agent: AgentId) -> bool {
+    roster.agent(agent).is_some_and(|a| a.retired == crate::roster::Retired::No)
+}
+
+fn one(agent: Option<AgentId>, verb: Verb, ceo: &str) -> NextActor {
+    agent.map_or_else(|| NextActor::Ceo(ceo.to_owned()), |a| NextActor::Agents(vec![a], verb))
+}
+
+/// The task's own author alone, or every developer of its cell.
+fn authors(task: &Task, roster: &Roster) -> Vec<AgentId> {
+    match task.ownership.assignee.filter(|a| is_working(roster, *a)) {
+        Some(agent) => vec![agent],
+        None => roster.seats(Role::Developer, &task.team).map(|a| a.id).collect(),
+    }
+}
+
+/// The holder of the lease first; never anybody who wrote it.
+fn reviewers(task: &Task, roster: &Roster, role: Role, verb: Verb) -> NextActor {
+    let banned =
+        |agent: AgentId| task.ownership.authors.contains(&agent) || (role == Role::Qa && task.ownership.committers.contains(&agent));
+    let holder = task.ownership.lease.as_ref().map(|l| l.holder).filter(|a| is_working(roster, *a));
+    let mut agents: Vec<AgentId> = holder.into_iter().collect();
+    agents.extend(roster.seats(role, &task.team).map(|a| a.id).filter(|a| Some(*a) != holder && !banned(*a)));
+    if agents.is_empty() {
+        return NextActor::Ceo(format!("find somebody else for {}: everybody in role {role} wrote part of it", task.number));
+    }
+    NextActor::Agents(agents, verb)
+}
+
+fn held(task: &Task, hold: &Hold, roster: &Roster) -> NextActor {
+    match hold {
+        Hold::Paused { by: PausedBy::Human, .. } => NextActor::Ceo(format!("resume {}", task.number)),
+        Hold::Paused { by: PausedBy::Agent, .. } => resumer(task, roster),
+        Hold::Blocked { resolver: Resolver::CellPm, .. } => {
+            one(roster.pm_of(&task.team).map(|a| a.id), Verb::Unblock, "unblock it: the cell has no PM")
+        }
+        Hold::Blocked { resolver: Resolver::MainPm, .. } => {
+            one(roster.sole(Role::MainPm).map(|a| a.id), Verb::Unblock, "unblock it: there is no main PM")
+        }
+        Hold::Blocked { resolver: Resolver::Human, text, .. } => NextActor::Ceo(text.clone()),
+        Hold::Budget { scope, .. } => NextActor::Ceo(format!("raise the budget of {scope}")),
+    }
+}
+
+fn resumer(task: &Task, roster: &Roster) -> NextActor {
+    let by_stage = |role: Role, team: &Team| roster.seats(role, team).next().map(|a| a.id);
+    let agent = match task.stage {
+        Stage::Qa => by_stage(Role::Qa, &task.team),
+        Stage::Docs => by_stage(Role::Documenter, &task.team),
+        _ => task.ownership.assignee.filter(|a| is_working(roster, *a)),
+    };
+    one(agent, Verb::Resume, &format!("resume {}", task.number))
+}

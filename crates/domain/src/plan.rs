@@ -1,0 +1,235 @@
+//! The dispatch plan: which runs to start, which to stop, and why everything else waits. Pure; the supervisor only carries it out.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::id::{AgentId, SpawnId, TaskId};
+use crate::next::{NextActor, Wait, next_actor};
+use crate::role::Role;
+use crate::roster::Roster;
+use crate::spawn::Spawn;
+use crate::task::{Hold, PausedBy, Stage, Task, TaskBrief};
+use crate::time::Timestamp;
+use crate::verb::Verb;
+
+/// What the company allows right now.
+#[derive(Debug, Clone, Default)]
+pub struct Policy {
+    /// Runs at the same time.
+    pub max_spawns: usize,
+    /// Why nothing new may start; absent when it may.
+    pub stopped: Option<String>,
+    /// Providers that refuse, and until when.
+    pub parked: BTreeMap<String, Timestamp>,
+    /// Which provider an agent uses; agents without a row use [`Policy::default_provider`].
+    pub routes: BTreeMap<AgentId, String>,
+    /// For everybody else.
+    pub default_provider: String,
+}
+
+impl Policy {
+    /// The provider an agent uses.
+    pub fn provider(&self, agent: AgentId) -> &str {
+        self.routes.get(&agent).map_or(&self.default_provider, String::as_str)
+    }
+}
+
+/// What the plan looks at.
+#[derive(Debug, Clone)]
+pub struct PlanInput<'a> {
+    /// The moment.
+    pub now: Timestamp,
+    /// Who exists.
+    pub roster: &'a Roster,
+    /// Every open task.
+    pub tasks: &'a [Arc<Task>],
+    /// Every run that has not ended.
+    pub spawns: &'a [Spawn],
+    /// Prerequisites that are not among the open tasks have ended.
+    pub policy: &'a Policy,
+}
+
+/// A run to start.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Start {
+    /// For which task.
+    pub task: TaskId,
+    /// Who.
+    pub agent: AgentId,
+    /// The verb its brief offers first.
+    pub verb: Verb,
+}
+
+/// What to do now, and when to look again.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// Runs to start, most urgent first.
+    pub start: Vec<Start>,
+    /// Runs to stop, and why.
+    pub stop: Vec<(SpawnId, String)>,
+    /// Leases that ran out.
+    pub expire: Vec<TaskId>,
+    /// Why a task does not move.
+    pub waiting: Vec<(TaskId, Wait)>,
+    /// When something will change by itself.
+    pub next_look: Option<Timestamp>,
+}
+
+impl Plan {
+    fn look_at(&mut self, at: Timestamp) {
+        self.next_look = Some(self.next_look.map_or(at, |known| known.min(at)));
+    }
+}
+
+/// Makes the plan. Total over every task: each is started, running, waiting with a reason, the CEO's, or over.
+pub fn plan(input: &PlanInput<'_>) -> Plan {
+    let mut plan = Plan::default();
+    let by_id: BTreeMap<TaskId, &Arc<Task>> = input.tasks.iter().map(|t| (t.id, t)).collect();
+    let mut busy: BTreeSet<AgentId> = input.spawns.iter().map(|s| s.agent).collect();
+    let mut running = input.spawns.len();
+    for spawn in input.spawns {
+        if let Some(reason) = reason_to_stop(by_id.get(&spawn.task).map(|t| &***t), spawn) {
+            plan.stop.push((spawn.id, reason));
+        }
+    }
+    let mut order: Vec<&Arc<Task>> = input.tasks.iter().collect();
+    order.sort_by_key(|t| (t.priority, t.stage_since, t.number));
+    for task in order {
+        let live: Vec<&Spawn> = input.spawns.iter().filter(|s| s.task == task.id).collect();
+        expire_lease(&mut plan, task, &live, input.now);
+        let dependencies: Vec<TaskBrief> = task.depends_on.iter().filter_map(|id| by_id.get(id)).map(|t| TaskBrief::from(&***t)).collect();
+        let (agents, verb) = match next_actor(task, &dependencies, input.roster) {
+            NextActor::Agents(agents, verb) => (agents, verb),
+            NextActor::Waits(wait) => {
+                plan.waiting.push((task.id, wait));
+                continue;
+            }
+            NextActor::Ceo(_) | NextActor::Nobody => continue,
+        };
+        match choose(input, task, &live, &agents, &busy, running) {
+            Choice::Runs => {}
+            Choice::Waits(wait) => {
+                if let Wait::CoolDown(at) | Wait::Provider(_, at) = &wait {
+                    plan.look_at(*at);
+                }
+                plan.waiting.push((task.id, wait));
+            }
+            Choice::Start(agent) => {
+                busy.insert(agent);
+                running += 1;
+                plan.start.push(Start { task: task.id, agent, verb });
+            }
+        }
+    }
+    plan
+}
+
+enum Choice {
+    Runs,
+    Waits(Wait),
+    Start(AgentId),
+}
+
+fn choose(input: &PlanInput<'_>, task: &Task, live: &[&Spawn], agents: &[AgentId], busy: &BTreeSet<AgentId>, running: usize) -> Choice {
+    if live.iter().any(|s| agents.contains(&s.agent) && s.closed_by.is_none()) {
+        return Choice::Runs;
+    }
+    // A run that closed its part but has not ended yet keeps its own seat, not the task.
+    let policy = input.policy;
+    if let Some(until) = task.meter.not_before.filter(|at| *at > input.now) {
+        return Choice::Waits(Wait::CoolDown(until));
+    }
+    let free: Vec<AgentId> = agents.iter().copied().filter(|a| !busy.contains(a) && !works_elsewhere(input, task, *a)).collect();
+    if free.is_empty() {
+        let stopping = live.iter().any(|s| agents.contains(&s.agent));
+        return Choice::Waits(if stopping { Wait::Stopping } else { Wait::SeatBusy });
+    }
+    let parked = |agent: &AgentId| policy.parked.get(policy.provider(*agent)).copied().filter(|until| *until > input.now);
+    let Some(agent) = free.iter().copied().find(|a| parked(a).is_none()) else {
+        let (name, until) = free
+            .iter()
+            .filter_map(|a| parked(a).map(|until| (policy.provider(*a).to_owned(), until)))
+            .min_by_key(|(_, until)| *until)
+            .unwrap_or_default();
+        return Choice::Waits(Wait::Provider(name, until));
+    };
+    if let Some(why) = &policy.stopped {
+        return Choice::Waits(Wait::Dispatch(why.clone()));
+    }
+    if running >= policy.max_spawns {
+        return Choice::Waits(Wait::Capacity);
+    }
+    Choice::Start(agent)
+}
+
+/// A developer with a task in hand, or set aside, is not given another.
+fn works_elsewhere(input: &PlanInput<'_>, task: &Task, agent: AgentId) -> bool {
+    if input.roster.agent(agent).is_none_or(|a| a.role != Role::Developer) {
+        return false;
+    }
+    input.tasks.iter().any(|t| {
+        t.id != task.id
+            && t.ownership.assignee == Some(agent)
+            && match &t.hold {
+                None => matches!(t.stage, Stage::Working | Stage::SelfCheck) || (t.stage == Stage::Ready && t.ownership.lease.is_some()),
+                Some(Hold::Paused { by: PausedBy::Agent, .. }) => true,
+                Some(Hold::Paused { by: PausedBy::Human, .. } | Hold::Blocked { .. } | Hold::Budget { .. }) => false,
+            }
+    })
+}
+
+fn expire_lease(plan: &mut Plan, task: &Task, live: &[&Spawn], now: Timestamp) {
+    let Some(lease) = &task.ownership.lease else { return };
+    if live.iter().any(|s| s.id == lease.spawn) {
+        return;
+    }
+    if lease.expires_at <= now {
+        plan.expire.push(task.id);
+    } else {
+        plan.look_at(lease.expires_at);
+    }
+}
+
+/// Why a run must end; none while it may go on.
+fn reason_to_stop(task: Option<&Task>, spawn: &Spawn) -> Option<String> {
+    if spawn.closed_by.is_some() {
+        // It has closed its part; whoever watches it gives it time to end.
+        return None;
+    }
+    let Some(task) = task else {
+        return Some("its task has ended".into());
+    };
+    if task.stage.is_terminal() {
+        return Some("its task has ended".into());
+    }
+    match &task.hold {
+        Some(_) if matches!(spawn.verb, Verb::Unblock | Verb::EscalateToCeo | Verb::Resume) => None,
+        Some(hold) => Some(
+            match hold {
+                Hold::Paused { .. } => "its task was paused",
+                Hold::Blocked { .. } => "its task is blocked",
+                Hold::Budget { .. } => "its task is over its budget",
+            }
+            .into(),
+        ),
+        None if task.pending.iter().any(|p| p.kind != crate::task::PendingKind::Land) => None,
+        None => {
+            let holds = task.ownership.lease.as_ref().is_some_and(|l| l.spawn == spawn.id);
+            let held_by_other = task.ownership.lease.as_ref().is_some_and(|l| l.holder != spawn.agent);
+            let fits = offered_in(spawn.verb).contains(&task.stage) && !held_by_other;
+            (!holds && !fits).then(|| "its part is over".into())
+        }
+    }
+}
+
+/// The stages in which a brief that offers this verb still makes sense.
+const fn offered_in(verb: Verb) -> &'static [Stage] {
+    match verb {
+        Verb::IWillWorkOn | Verb::Resume => &[Stage::Ready, Stage::Revision, Stage::Working, Stage::SelfCheck, Stage::Qa, Stage::Docs],
+        Verb::ClaimReview => &[Stage::Qa],
+        Verb::ClaimDocTask => &[Stage::Docs],
+        Verb::Complete => &[Stage::PmReview],
+        Verb::Activate => &[Stage::Backlog],
+        _ => Stage::ALL,
+    }
+}
