@@ -1,0 +1,116 @@
+//! Cutting a task's branch and looking at its tree.
+
+use std::path::PathBuf;
+
+use roboco_domain::id::ProjectId;
+use roboco_domain::vcs::{BranchName, Oid};
+
+use crate::error::{GitError, Refusal};
+use crate::objects::oid;
+use crate::path::RepoPath;
+use crate::refs;
+use crate::repos::{Fetch, Repos, Store, Target, TreeName, branch_ref};
+use crate::status::{self, Untracked};
+use crate::tree::Head;
+
+/// A branch with its writable tree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cut {
+    /// Where the branch left its base.
+    pub base: Oid,
+    /// Tip of the branch.
+    pub head: Oid,
+    /// The writable tree.
+    pub tree_path: PathBuf,
+    /// Whether the branch was there before.
+    pub reused: bool,
+}
+
+/// A tree as it is now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TreeState {
+    /// Tip of the branch.
+    pub head: Oid,
+    /// Tree of that commit.
+    pub tree: Oid,
+    /// Paths that differ from the commit, untracked ones included, ignored ones not; the first thousand.
+    pub dirty: Vec<RepoPath>,
+    /// Set while a merge with conflicts waits to be resolved.
+    pub merging: Option<Oid>,
+}
+
+impl Repos {
+    /// Cuts a branch at the tip of `from` and gives it a writable tree. An existing branch is reused with everything on it, and so is
+    /// its tree. Calling again after a crash gives the same branch and the same tree.
+    ///
+    /// # Errors
+    /// `NoBranch` when `from` does not exist; faults of git and of the network.
+    pub async fn cut_branch(&self, project: ProjectId, branch: &BranchName, from: &Target) -> Result<Cut, GitError> {
+        let store = self.store(project)?;
+        let name = TreeName::Branch(branch.clone());
+        let tree = self.tree(&store, &name);
+        let _lock = self.lock(project, &name.slug()).await;
+        let own = branch_ref(branch);
+        let reused = refs::read(&store.dir, &own)?.is_some();
+        match from {
+            Target::Origin(base) => {
+                let also_as = (!reused).then_some(branch);
+                self.fetch(&store, Fetch::One { branch: base, also_as }).await?;
+            }
+            Target::Branch(_) if reused => {}
+            Target::Branch(_) => {
+                let tip = self.tip(&store, from)?;
+                let call = self.git.call(format!("cutting branch {branch}")).on(&store.dir);
+                call.args(["update-ref", "--no-deref", "-m", "cut", &own, tip.as_str(), &"0".repeat(tip.as_str().len())]).run().await?;
+            }
+        }
+        let head = self.branch_tip(&store, branch)?;
+        if !reused {
+            // Nothing was committed on a branch that is this young, so nobody has to search it.
+            self.set_known_requests(&store, branch, &head, Vec::new());
+        }
+        let base = if reused { self.merge_base(&store, &self.tip(&store, from)?, &head).await? } else { head.clone() };
+        self.ensure_tree(&store, &tree, Head::Branch(branch), &head).await?;
+        self.finish_step(&store, &tree, branch).await?;
+        Ok(Cut { base, head, tree_path: tree.path, reused })
+    }
+
+    /// The tip of a branch and what its tree holds beyond it.
+    ///
+    /// # Errors
+    /// `NoTree` when the branch has none.
+    pub async fn tree_state(&self, project: ProjectId, branch: &BranchName) -> Result<TreeState, GitError> {
+        let store = self.store(project)?;
+        let _lock = self.lock(project, &TreeName::Branch(branch.clone()).slug()).await;
+        let tree = self.ready_tree(&store, branch).await?;
+        let head = self.branch_tip(&store, branch)?;
+        let dirty = status::dirty(self.git.call("looking for changes").on_tree(&tree.admin, &tree.path), Untracked::Counts).await?;
+        Ok(TreeState { tree: self.tree_of(&store, &head).await?, head, dirty, merging: tree.merging()? })
+    }
+
+    /// The tip of a branch of the store, without starting a process. `None` when there is no such branch.
+    ///
+    /// # Errors
+    /// `UnknownProject`, or `Broken` when the ref is damaged.
+    pub fn branch_head(&self, project: ProjectId, branch: &BranchName) -> Result<Option<Oid>, GitError> {
+        refs::read(&self.store(project)?.dir, &branch_ref(branch))
+    }
+
+    pub(crate) async fn merge_base(&self, store: &Store, one: &Oid, other: &Oid) -> Result<Oid, GitError> {
+        if one == other {
+            return Ok(one.clone());
+        }
+        let call = self.git.call("looking for the common ancestor").on(&store.dir);
+        let answer = call.args(["merge-base", one.as_str(), other.as_str()]).answer().await?;
+        match answer.code {
+            Some(0) => oid(String::from_utf8_lossy(&answer.stdout.into_bytes()).trim()),
+            Some(1) => Err(Refusal::Invalid(format!(
+                "{} and {} have no common history: cut a new branch and bring the work over",
+                one.short(),
+                other.short()
+            ))
+            .into()),
+            _ => Err(GitError::Command { doing: "looking for the common ancestor".to_owned(), said: answer.said }),
+        }
+    }
+}
