@@ -1,5 +1,6 @@
 //! Streams the recordings do not show: damaged lines, huge lines, sessions that go on in a new process, deaths at awkward moments.
 
+use proptest::prelude::*;
 use roboco_domain::time::Timestamp;
 use roboco_providers::{Channel, ClientEvent, Ending, Exit, McpState, Parser, Provider, Spend, Tokens, TurnEnd, claude::Claude};
 use serde_json::json;
@@ -193,4 +194,105 @@ fn cumulative_totals_are_counted_once_across_a_resume() {
         [ClientEvent::Usage(tokens(0, 6)), ClientEvent::Cost(200_000), ClientEvent::TurnDone(TurnEnd::Finished)]
     );
     assert_eq!(second.spent(), Spend { tokens: tokens(190, 22), usd_micros: 500_000 });
+}
+
+/// Words and shapes that reach deep into the readers.
+fn fragment() -> impl Strategy<Value = String> {
+    let words = prop::sample::select(vec![
+        "resets",
+        "try again in",
+        "11:10pm",
+        "pm",
+        "3",
+        "(UTC)",
+        "utc+99",
+        "dec",
+        "31",
+        "monday",
+        "America/New_York",
+        "retry-after:",
+        "99999999999999999999",
+        "1796080215",
+        "2026-02-30",
+        "2026-11-30T25:00:00Z",
+        "noon",
+        "tomorrow",
+        "·",
+        "é",
+        "5h",
+        ":",
+        "12:99",
+    ]);
+    prop_oneof![words.prop_map(str::to_owned), any::<String>()]
+}
+
+fn json_value() -> impl Strategy<Value = serde_json::Value> {
+    let leaf = prop_oneof![
+        Just(serde_json::Value::Null),
+        any::<bool>().prop_map(serde_json::Value::from),
+        any::<i64>().prop_map(serde_json::Value::from),
+        any::<f64>().prop_map(serde_json::Value::from),
+        fragment().prop_map(serde_json::Value::from),
+    ];
+    let keys = prop::sample::select(vec![
+        "message",
+        "content",
+        "usage",
+        "model",
+        "id",
+        "is_error",
+        "result",
+        "modelUsage",
+        "model_usage_since_last_result",
+        "inputTokens",
+        "costUSD",
+        "total_cost_usd",
+        "input_tokens",
+        "rate_limit_info",
+        "resetsAt",
+        "status",
+        "api_error_status",
+        "mcp_servers",
+        "name",
+        "retry_delay_ms",
+        "errors",
+        "subtype",
+    ]);
+    leaf.prop_recursive(4, 40, 6, move |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(serde_json::Value::from),
+            prop::collection::hash_map(keys.clone().prop_map(str::to_owned), inner, 0..6)
+                .prop_map(|map| serde_json::Value::Object(map.into_iter().collect())),
+        ]
+    })
+}
+
+proptest! {
+    #[test]
+    fn no_line_breaks_the_reader_and_spend_never_shrinks(
+        lines in prop::collection::vec((prop::sample::select(vec!["system", "assistant", "user", "result", "rate_limit_event", "x"]), json_value()), 0..12)
+    ) {
+        let mut parser = reader();
+        let mut before = parser.spent();
+        for (kind, mut line) in lines {
+            if let Some(object) = line.as_object_mut() {
+                object.insert("type".to_owned(), kind.into());
+            }
+            feed(parser.as_mut(), &line);
+            let after = parser.spent();
+            prop_assert!(after.usd_micros >= before.usd_micros && before.tokens.minus(after.tokens).is_zero());
+            before = after;
+        }
+        parser.exit(KILLED);
+    }
+
+    #[test]
+    fn no_text_breaks_the_reset_reader(parts in prop::collection::vec(fragment(), 0..8), now in any::<i64>()) {
+        let text = parts.join(" ");
+        for now in [NOW, Timestamp::from_millis(now)] {
+            if let Some(at) = roboco_providers::reset::reset_time(&text, now) {
+                prop_assert!(at <= now.after(std::time::Duration::from_secs(400 * 24 * 60 * 60)));
+            }
+        }
+    }
 }

@@ -1,4 +1,8 @@
 //! Recordings of the real client, read into events and an ending. The snapshots are reviewed line by line.
+//!
+//! In the recordings paths and the name of the server with the verbs were replaced, and lists nobody reads were dropped. Two are edited
+//! copies of a real one: `killed-in-a-tool` is cut off inside a tool call, `quotes-errors` has error texts in the model's and the tools'
+//! mouths.
 #![expect(clippy::unwrap_used, reason = "a helper of a test may fail the test")]
 
 use std::fmt::Write as _;
