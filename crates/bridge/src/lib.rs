@@ -26,7 +26,7 @@ const EXIT_BROKEN: u8 = 70;
 const EXIT_CONFIG: u8 = 78;
 
 const USAGE: &str = "usage: roboco bridge run [--door SOCKET] [--listen ADDRESS] -- PROGRAM [ARGUMENT…]
-       roboco bridge limit [--memory BYTES] [--pids COUNT] [--cgroup DIRECTORY]… -- PROGRAM [ARGUMENT…]
+       roboco bridge limit [--memory BYTES] [--pids COUNT] [--cgroup DIRECTORY]… [--empty COUNT] -- PROGRAM [ARGUMENT…]
        roboco bridge script";
 
 /// Runs `roboco bridge`; `args` is what follows the word `bridge`.

@@ -8,6 +8,8 @@ use tokio::sync::Notify;
 
 /// Memory for unacknowledged frames, in encoded bytes: enough to bridge a restart of the control plane, small beside any client.
 pub(crate) const SPOOL_BYTES: usize = 16 * 1024 * 1024;
+/// What a frame costs beside its text: many short lines must not take far more memory than a few long ones.
+const FRAME_COST: usize = 64;
 /// Frames are written in groups of about this many bytes, to save system calls.
 const BATCH_BYTES: usize = 64 * 1024;
 
@@ -83,7 +85,7 @@ impl Spool {
         let n = state.last + 1;
         let text = Frame::Numbered { n, item }.encode()?;
         state.last = n;
-        state.bytes += text.len();
+        state.bytes += text.len() + FRAME_COST;
         state.frames.push_back((n, text));
         drop(state);
         self.filled.notify_one();
@@ -98,7 +100,7 @@ impl Spool {
         while let Some((number, text)) = state.frames.front()
             && *number <= n
         {
-            let size = text.len();
+            let size = text.len() + FRAME_COST;
             state.bytes -= size;
             state.frames.pop_front();
         }

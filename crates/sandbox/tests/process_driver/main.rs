@@ -1,0 +1,8 @@
+//! The process driver with the real bubblewrap and a real bridge inside.
+
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a broken expectation is how a test fails, in what it calls too")]
+
+mod confinement;
+mod jobs;
+mod lifecycle;
+mod world;
