@@ -1,0 +1,138 @@
+//! Briefings and evidence: what a role is told about a task, from the company's own records and bounded reads of git.
+
+use roboco_domain::limits;
+use roboco_domain::task::Task;
+use serde_json::{Map, Value, json};
+
+use crate::Company;
+use crate::fault::Fault;
+
+impl Company {
+    /// The full briefing of a task: what is wanted, how far it is, what others wrote.
+    ///
+    /// # Errors
+    /// A fault of the database.
+    pub async fn briefing(&self, task: &Task) -> Result<Map<String, Value>, Fault> {
+        let mut dependencies = Vec::new();
+        for id in &task.depends_on {
+            if let Some(done) = self.store.task(*id).await? {
+                dependencies.push(json!({ "task": done.number.to_string(), "title": done.title, "stage": done.stage }));
+            }
+        }
+        let handoff = json!({
+            "task": task.number.to_string(),
+            "title": task.title,
+            "description": task.description,
+            "branch": task.delivery.branch,
+            "target": task.delivery.target,
+            "pr_number": task.delivery.pr.as_ref().map(|pr| pr.number.0),
+            "commits": task.delivery.commits.iter().rev().take(limits::BRIEFING_ITEMS)
+                .map(|c| json!({ "commit": c.oid.short(), "subject": c.subject, "by": self.roster.slug(c.by) })).collect::<Vec<_>>(),
+            "acceptance_criteria": criteria(task),
+            "plan": task.plan.as_ref().map(|p| json!({
+                "approach": p.approach,
+                "steps": p.steps.iter().map(|s| json!({ "title": s.title, "done": s.done })).collect::<Vec<_>>(),
+            })),
+            "open_findings": self.findings(task, Which::Open),
+            "notes": self.journal(task),
+            "dependencies": dependencies,
+        });
+        let mut map = Map::new();
+        map.insert("task_handoff".into(), without_empty(handoff));
+        Ok(map)
+    }
+
+    /// The evidence pack of a task. Git gets one bounded read; what could not be read is said.
+    pub async fn evidence(&self, task: &Task) -> Map<String, Value> {
+        let mut gaps = Vec::new();
+        let diff = match (&task.delivery.base, &task.delivery.head) {
+            (Some(base), Some(head)) => {
+                let read = self.repos.diff(task.project, base, head, limits::EVIDENCE_DIFF_CHARS);
+                match tokio::time::timeout(limits::EVIDENCE_BUILD, read).await {
+                    Ok(Ok(diff)) => diff,
+                    Ok(Err(why)) => {
+                        gaps.push(format!("the difference could not be read: {why}"));
+                        Default::default()
+                    }
+                    Err(_) => {
+                        gaps.push("the difference took too long to read".into());
+                        Default::default()
+                    }
+                }
+            }
+            _ => Default::default(),
+        };
+        let pack = json!({
+            "title": task.title,
+            "description": task.description,
+            "branch": task.delivery.branch,
+            "pr_number": task.delivery.pr.as_ref().map(|pr| pr.number.0),
+            "reviewed": task.review.as_ref().map(|r| json!({ "head": r.pin.head, "passed": r.passed, "notes": r.notes })),
+            "files_changed": diff.files,
+            "stat": diff.stat,
+            "pr_diff": diff.text,
+            "commits": task.delivery.commits.iter()
+                .map(|c| json!({ "commit": c.oid.short(), "subject": c.subject, "by": self.roster.slug(c.by), "files": c.files }))
+                .collect::<Vec<_>>(),
+            "acceptance_criteria": criteria(task),
+            "gate": task.gate.as_ref().map(|g| json!({ "verdict": g.verdict, "summary": g.summary })),
+            "findings": self.findings(task, Which::All),
+            "docs": task.docs.as_ref().map(|d| json!({ "files": d.files, "notes": d.notes })),
+            "notes": self.journal(task),
+            "evidence_gaps": gaps,
+        });
+        match without_empty(pack) {
+            Value::Object(map) => map,
+            _ => Map::new(),
+        }
+    }
+
+    fn findings(&self, task: &Task, which: Which) -> Vec<Value> {
+        task.findings
+            .iter()
+            .filter(|f| which == Which::All || f.is_open())
+            .map(|f| {
+                without_empty(json!({
+                    "id": f.id.to_string(), "origin": f.origin, "round": f.round, "severity": f.severity, "status": f.status,
+                    "criterion": f.criterion.map(|c| c.to_string()), "file": f.file, "line": f.line,
+                    "expected": f.expected, "actual": f.actual, "fix": f.fix, "answer": f.answer,
+                }))
+            })
+            .collect()
+    }
+
+    fn journal(&self, task: &Task) -> Vec<Value> {
+        task.journal.iter().map(|n| json!({ "by": self.roster.slug(n.by), "scope": n.scope, "text": n.text })).collect()
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Which {
+    Open,
+    All,
+}
+
+fn criteria(task: &Task) -> Vec<Value> {
+    task.criteria
+        .iter()
+        .map(|c| without_empty(json!({ "id": c.id.to_string(), "text": c.text, "evidence": c.evidence, "verdict": c.verdict })))
+        .collect()
+}
+
+/// Drops keys that say nothing.
+fn without_empty(value: Value) -> Value {
+    match value {
+        Value::Object(map) => Value::Object(
+            map.into_iter()
+                .filter(|(_, v)| match v {
+                    Value::Null => false,
+                    Value::String(text) => !text.is_empty(),
+                    Value::Array(items) => !items.is_empty(),
+                    Value::Object(entries) => !entries.is_empty(),
+                    Value::Bool(_) | Value::Number(_) => true,
+                })
+                .collect(),
+        ),
+        other => other,
+    }
+}

@@ -1,0 +1,190 @@
+//! A verb from its arguments to its envelope: read, resolve, look outside, execute, wait, answer.
+
+use std::sync::Arc;
+
+use roboco_domain::command::{Actor, Body, Command};
+use roboco_domain::decide::standard_rules;
+use roboco_domain::envelope::Envelope;
+use roboco_domain::id::{CorrelationId, TaskId};
+use roboco_domain::limits;
+use roboco_domain::rejection::{Kind, Rejection, Remedy};
+use roboco_domain::snapshot::{Answer, Facts};
+use roboco_domain::task::Task;
+use roboco_domain::verb::{Call, FactKind, Verb};
+use roboco_store::{Attempt, Replay};
+use serde_json::Value;
+
+use crate::Company;
+use crate::commit::{Executed, fresh};
+use crate::fault::Fault;
+
+/// A request to run a verb.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// Who calls, from a verified credential.
+    pub actor: Actor,
+    /// What is called.
+    pub verb: Verb,
+    /// Its arguments.
+    pub arguments: Value,
+    /// Traces the call.
+    pub correlation: CorrelationId,
+    /// Under which key the answer is kept for replay, scoped by the caller; none for calls that only look.
+    pub replay_key: Option<String>,
+}
+
+/// What a call came to.
+#[derive(Debug, Clone)]
+pub struct Called {
+    /// The answer.
+    pub envelope: Envelope,
+    /// Why it was refused, for whoever counts.
+    pub rejection: Option<Rejection>,
+    /// The task it was about.
+    pub task: Option<TaskId>,
+}
+
+impl Company {
+    /// Runs a verb and answers with its envelope. A refusal is an answer, not an error.
+    ///
+    /// # Errors
+    /// A fault: nothing is known to have changed, and trying again may help.
+    pub async fn call(&self, request: Request) -> Result<Called, Fault> {
+        let digest = digest(&request);
+        if let Some(key) = &request.replay_key
+            && let Some(kept) = self.store.replay(key).await?
+            && let Some(called) = self.replayed(&request, &kept, &digest)
+        {
+            return Ok(called);
+        }
+        let call = match Call::parse(request.verb, request.arguments.clone()) {
+            Ok(call) => call,
+            Err(rejection) => return Ok(self.refuse(&request, None, rejection)),
+        };
+        let task = match self.subject(&request.actor, &call).await? {
+            Ok(task) => task,
+            Err(rejection) => return Ok(self.refuse(&request, None, rejection)),
+        };
+        if matches!(call, Call::GiveMeWork(_)) {
+            return self.give_me_work(&request).await;
+        }
+        let facts = self.facts(request.verb, task).await?;
+        let replay = request.replay_key.clone().map(|key| Replay { key, digest, answer: String::new(), waits_for: None });
+        let command = Command {
+            correlation: request.correlation,
+            actor: request.actor.clone(),
+            body: Body::Verb { call: Box::new(call), task },
+            fresh: fresh(),
+        };
+        match self.execute(&command, facts, replay).await? {
+            Executed::Refused { rejection, task } => Ok(self.refuse(&request, task.as_deref(), rejection)),
+            Executed::Accepted { answer, wait, task, .. } => {
+                let answer = match wait {
+                    Some(wait) => match tokio::time::timeout(limits::VERB_WAIT, wait).await {
+                        Ok(Ok(settled)) => merge(answer, settled),
+                        // The effect goes on; its result reaches the agent with its next brief.
+                        Ok(Err(_)) | Err(_) => pending(answer),
+                    },
+                    None => answer,
+                };
+                let task = match task {
+                    Some(task) => self.store.task(task.id).await?,
+                    None => None,
+                };
+                if let Some(rejection) = answer.refusal.clone() {
+                    return Ok(self.refuse(&request, task.as_deref(), rejection));
+                }
+                self.accept(&request, task, &answer).await
+            }
+        }
+    }
+
+    async fn accept(&self, request: &Request, task: Option<Arc<Task>>, answer: &Answer) -> Result<Called, Fault> {
+        let role = request.actor.role();
+        let mut envelope = Envelope::accepted(standard_rules(), role, task.as_deref(), answer, request.correlation);
+        if let Some(task) = &task {
+            if matches!(request.verb, Verb::ClaimReview | Verb::ClaimDocTask | Verb::Evidence) {
+                envelope.evidence.extend(self.evidence(task).await);
+            }
+            if matches!(request.verb, Verb::IWillWorkOn | Verb::Resume | Verb::ClaimReview | Verb::ClaimDocTask) {
+                envelope.context_briefing.extend(self.briefing(task).await?);
+            }
+        }
+        Ok(Called { task: task.as_ref().map(|t| t.id), envelope, rejection: None })
+    }
+
+    /// The envelope of a refusal; the refusal is kept for people and for the breaker.
+    fn refuse(&self, request: &Request, task: Option<&Task>, rejection: Rejection) -> Called {
+        let envelope = Envelope::refused(standard_rules(), request.actor.role(), task, &rejection, request.correlation);
+        self.store.record_attempt(Attempt {
+            at: self.clock.now(),
+            spawn: request.actor.spawn(),
+            agent: request.actor.agent(),
+            verb: request.verb.to_string(),
+            task: rejection.task.or_else(|| task.map(|t| t.id)),
+            kind: rejection.kind.to_string(),
+            message: rejection.message.clone(),
+        });
+        Called { envelope, task: rejection.task.or_else(|| task.map(|t| t.id)), rejection: Some(rejection) }
+    }
+
+    /// Answers a repeated request from what was kept. None when it has to run again to join an effect that is under way.
+    fn replayed(&self, request: &Request, kept: &Replay, digest: &str) -> Option<Called> {
+        if kept.digest != digest {
+            let rejection = Rejection::new(
+                Kind::InvalidState,
+                "this idempotency key was used for another request",
+                Remedy::tell("send a new key with a new request"),
+            );
+            return Some(self.refuse(request, None, rejection));
+        }
+        if kept.waits_for.is_some() {
+            return None;
+        }
+        let answer = Answer { warning: Some("this request was answered before; nothing was done twice".into()), ..Answer::next("go on") };
+        let envelope = Envelope::accepted(standard_rules(), request.actor.role(), None, &answer, request.correlation);
+        Some(Called { envelope, rejection: None, task: None })
+    }
+
+    /// The task a call is about: the one it names, or the one the caller was started for.
+    async fn subject(&self, actor: &Actor, call: &Call) -> Result<Result<Option<TaskId>, Rejection>, Fault> {
+        if let Some(typed) = call.task_ref() {
+            return Ok(self.resolve(typed).await?.map(Some));
+        }
+        let own = match actor.spawn() {
+            Some(spawn) => self.store.spawn(spawn).await?.map(|s| s.task),
+            None => None,
+        };
+        Ok(Ok(own))
+    }
+
+    async fn facts(&self, verb: Verb, task: Option<TaskId>) -> Result<Facts, Fault> {
+        let mut facts = Facts::default();
+        if verb.facts().contains(&FactKind::Tree)
+            && let Some(id) = task
+            && let Some(task) = self.store.task(id).await?
+        {
+            facts.tree = self.repos.tree(task.project, &task.delivery.branch).await;
+        }
+        Ok(facts)
+    }
+}
+
+/// What verb and arguments a replay key stands for.
+fn digest(request: &Request) -> String {
+    format!("{} {}", request.verb, request.arguments)
+}
+
+/// The settled effect completes what was said before.
+fn merge(first: Answer, settled: Answer) -> Answer {
+    let mut evidence = first.evidence;
+    evidence.extend(settled.evidence);
+    let next = if settled.next.is_empty() { first.next } else { settled.next };
+    Answer { word: first.word, next, warning: settled.warning.or(first.warning), evidence, waits_for: None, refusal: settled.refusal }
+}
+
+fn pending(mut answer: Answer) -> Answer {
+    answer.evidence.push(("pending", Value::Bool(true)));
+    answer.next = "end your turn; you will be told when it is done".into();
+    answer
+}

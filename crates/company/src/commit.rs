@@ -1,0 +1,294 @@
+//! The one commit path: load, decide, write all or nothing, decide again when somebody was faster. The only caller of `Store::commit`.
+
+use std::sync::Arc;
+
+use roboco_domain::apply::changes;
+use roboco_domain::command::{Actor, Body, Command, Fresh, SystemCommand};
+use roboco_domain::decide::decide;
+use roboco_domain::event::Event;
+use roboco_domain::id::{AgentId, CorrelationId, TaskId, TaskRef};
+use roboco_domain::limits;
+use roboco_domain::rejection::{Kind, Rejection, Remedy};
+use roboco_domain::snapshot::{Answer, Facts, Snapshot};
+use roboco_domain::task::{Task, TaskBrief};
+use roboco_domain::verb::Call;
+use roboco_store::{CommitRequest, Committed, IntentState, Replay, Resolved};
+use tokio::sync::oneshot;
+use uuid::Uuid;
+
+use crate::Company;
+use crate::fault::Fault;
+
+/// What came of a command.
+#[derive(Debug)]
+pub enum Executed {
+    /// It was committed.
+    Accepted {
+        /// For the caller; not complete while there is something to wait for.
+        answer: Answer,
+        /// The result of the effect that completes the answer.
+        wait: Option<oneshot::Receiver<Answer>>,
+        /// The task as it is now.
+        task: Option<Arc<Task>>,
+        /// The last event's number.
+        seq: u64,
+    },
+    /// Nothing was written.
+    Refused {
+        /// Why, and the way out.
+        rejection: Rejection,
+        /// The task as it is.
+        task: Option<Arc<Task>>,
+    },
+}
+
+/// Fresh random ids for one command.
+pub fn fresh() -> Fresh {
+    Fresh([Uuid::now_v7(), Uuid::now_v7(), Uuid::now_v7()])
+}
+
+/// A new correlation id.
+pub fn correlation() -> CorrelationId {
+    CorrelationId::new(Uuid::now_v7())
+}
+
+impl Company {
+    /// Executes something the company does by itself.
+    ///
+    /// # Errors
+    /// A fault of the database.
+    pub async fn execute_system(&self, system: SystemCommand) -> Result<Executed, Fault> {
+        let command =
+            Command { correlation: correlation(), actor: Actor::System(self.system()), body: Body::System(system), fresh: fresh() };
+        self.execute(&command, Facts::default(), None).await
+    }
+
+    /// Executes a command: the only way state changes.
+    ///
+    /// # Errors
+    /// A fault of the database, or so many lost races that something is wrong.
+    pub async fn execute(&self, command: &Command, facts: Facts, replay: Option<Replay>) -> Result<Executed, Fault> {
+        for _ in 0..limits::MAX_CONFLICTS {
+            let world = match self.load(command, facts.clone()).await? {
+                Ok(world) => world,
+                Err(rejection) => return Ok(Executed::Refused { rejection, task: None }),
+            };
+            let decision = match decide(&world, command) {
+                Ok(decision) => decision,
+                Err(rejection) => return Ok(Executed::Refused { rejection, task: world.task }),
+            };
+            if decision.is_empty() {
+                let Some(intent) = decision.answer.waits_for else {
+                    return Ok(Executed::Accepted { answer: decision.answer, wait: None, task: world.task, seq: 0 });
+                };
+                // The effect is under way already: join it, unless it ended between the look and the wait.
+                let wait = self.signals.wait_for(intent);
+                if matches!(self.store.intent(intent).await?, IntentState::Open) {
+                    return Ok(Executed::Accepted { answer: decision.answer, wait: Some(wait), task: world.task, seq: 0 });
+                }
+                continue;
+            }
+            let rows = changes(&world, command, &decision);
+            let task = rows.task.clone().or_else(|| world.task.clone());
+            let moved = match (&world.task, &rows.task) {
+                (Some(before), Some(after)) if before.stage != after.stage => Some((before.stage, after.stage)),
+                _ => None,
+            };
+            let concerns_plan = decision.events.iter().any(wakes_plan) || decision.settles.is_some();
+            let request = CommitRequest {
+                at: world.now,
+                actor: command.actor.agent(),
+                spawn: command.actor.spawn().or_else(|| rows.spawn.as_ref().map(|s| s.id)),
+                correlation: command.correlation,
+                task: task.as_ref().map(|t| t.id),
+                moved,
+                events: decision.events,
+                changes: rows,
+                numbers: world.next,
+                effects: decision.effects.clone(),
+                settles: settled(command, decision.settles),
+                replay: replay.clone().map(|r| Replay { waits_for: decision.answer.waits_for, ..r }),
+            };
+            if let Committed::Yes(seq) = self.store.commit(request).await? {
+                if concerns_plan {
+                    self.signals.plan.notify_one();
+                }
+                if let Body::System(SystemCommand::Settle { intent, .. }) = &command.body {
+                    self.signals.settled(*intent, &decision.answer);
+                }
+                // The wait is registered before the effect is handed over, so that a fast result cannot be missed.
+                let wait = decision.answer.waits_for.map(|intent| self.signals.wait_for(intent));
+                self.signals.hand_over(decision.effects);
+                return Ok(Executed::Accepted { answer: decision.answer, wait, task, seq });
+            }
+        }
+        Err(Fault::passing("too many writers at once; try again"))
+    }
+
+    /// Loads what a decision may look at. The inner refusal is a reference that names nothing or too much.
+    async fn load(&self, command: &Command, facts: Facts) -> Result<Result<Snapshot, Rejection>, Fault> {
+        let store = &self.store;
+        let subject = subject(command);
+        let task = match subject {
+            Some(id) => store.task(id).await?,
+            None => None,
+        };
+        let spawn_id = match &command.body {
+            Body::System(
+                SystemCommand::SpawnStarted { spawn }
+                | SystemCommand::SpawnSession { spawn, .. }
+                | SystemCommand::SpawnEnded { spawn, .. }
+                | SystemCommand::RevokeSpawn { spawn, .. },
+            ) => Some(*spawn),
+            Body::System(SystemCommand::Settle { .. }) => task.as_ref().and_then(|t| t.ownership.lease.as_ref().map(|l| l.spawn)),
+            Body::System(_) | Body::Verb { .. } | Body::AddProject(_) => command.actor.spawn(),
+        };
+        let spawn = match spawn_id {
+            Some(id) => store.spawn(id).await?,
+            None => None,
+        };
+        let task = match (&task, &spawn, &command.body) {
+            (None, Some(spawn), Body::System(_)) => store.task(spawn.task).await?,
+            _ => task,
+        };
+        let seat_of = seat_of(command, spawn.as_ref().map(|s| s.agent));
+        let seat = match seat_of {
+            Some(agent) => Some(store.seat(agent).await?),
+            None => None,
+        };
+        let (project, named) = match &command.body {
+            Body::Verb { call, .. } => match &**call {
+                Call::CreateTask(args) => {
+                    let named = match self.references(&args.depends_on.0).await? {
+                        Ok(ids) => ids,
+                        Err(rejection) => return Ok(Err(rejection)),
+                    };
+                    (store.project_by_slug(args.project.trim()).await?, named)
+                }
+                _ => (None, Vec::new()),
+            },
+            Body::AddProject(new) => (store.project_by_slug(&new.slug).await?, Vec::new()),
+            Body::System(_) => (None, Vec::new()),
+        };
+        let project = match (&task, project) {
+            (Some(task), _) => store.project(task.project).await?,
+            (None, project) => project,
+        };
+        let depends_on = task.as_ref().map_or(named, |t| t.depends_on.clone());
+        let mut dependencies = Vec::with_capacity(depends_on.len());
+        for id in depends_on {
+            if let Some(task) = store.task(id).await? {
+                dependencies.push(TaskBrief::from(&*task));
+            }
+        }
+        let actor_tasks = match &command.actor {
+            Actor::Agent(agent) => self.tasks_of(agent.agent, subject).await?,
+            Actor::Ceo(_) | Actor::System(_) => Vec::new(),
+        };
+        let inbox = match &task {
+            Some(task) => store.open_inbox(Some(task.id)).await?,
+            None => Vec::new(),
+        };
+        Ok(Ok(Snapshot {
+            now: self.clock.now(),
+            company: store.company(),
+            roster: Arc::clone(&self.roster),
+            task,
+            project,
+            dependencies,
+            actor_tasks,
+            seat,
+            spawn,
+            inbox,
+            next: store.next_numbers().await?,
+            facts,
+        }))
+    }
+
+    /// Open tasks an agent is assigned to or holds, other than one.
+    async fn tasks_of(&self, agent: AgentId, except: Option<TaskId>) -> Result<Vec<TaskBrief>, Fault> {
+        let mine = |t: &&Arc<Task>| {
+            Some(t.id) != except && (t.ownership.assignee == Some(agent) || t.ownership.lease.as_ref().is_some_and(|l| l.holder == agent))
+        };
+        Ok(self.store.open_tasks().await?.iter().filter(mine).map(|t| TaskBrief::from(&**t)).collect())
+    }
+
+    async fn references(&self, typed: &[String]) -> Result<Result<Vec<TaskId>, Rejection>, Fault> {
+        let mut ids = Vec::with_capacity(typed.len());
+        for text in typed {
+            match self.resolve(text).await? {
+                Ok(id) => ids.push(id),
+                Err(rejection) => return Ok(Err(rejection)),
+            }
+        }
+        Ok(Ok(ids))
+    }
+
+    /// The task a typed reference stands for.
+    ///
+    /// # Errors
+    /// The outer error is a fault; the inner one says that it names nothing, or more than one task.
+    pub async fn resolve(&self, typed: &str) -> Result<Result<TaskId, Rejection>, Fault> {
+        let forms = Remedy::tell("name it by its number (T-142), its full id, or at least 8 leading digits of the id");
+        let reference = match typed.parse::<TaskRef>() {
+            Ok(reference) => reference,
+            Err(error) => {
+                let mut rejection = Rejection::new(Kind::IncompleteInput, error.to_string(), forms);
+                rejection.missing.push("task_id".into());
+                return Ok(Err(rejection));
+            }
+        };
+        Ok(match self.store.resolve(&reference).await? {
+            Resolved::One(id) => Ok(id),
+            Resolved::None => Err(Rejection::new(Kind::NotFound, format!("there is no task {reference}"), forms)),
+            Resolved::Many => {
+                let mut rejection = Rejection::new(Kind::IncompleteInput, format!("{reference} stands for more than one task"), forms);
+                rejection.missing.push("task_id".into());
+                Err(rejection)
+            }
+        })
+    }
+}
+
+fn subject(command: &Command) -> Option<TaskId> {
+    match &command.body {
+        Body::Verb { task, .. } => *task,
+        Body::System(SystemCommand::PlanSpawn { task, .. } | SystemCommand::ExpireLease { task }) => Some(*task),
+        Body::System(SystemCommand::Settle { effect, .. }) => Some(effect.task()),
+        Body::System(_) | Body::AddProject(_) => None,
+    }
+}
+
+fn seat_of(command: &Command, spawn_agent: Option<AgentId>) -> Option<AgentId> {
+    match (&command.actor, &command.body) {
+        (Actor::Agent(agent), _) => Some(agent.agent),
+        (_, Body::System(SystemCommand::PlanSpawn { agent, .. })) => Some(*agent),
+        (_, Body::System(_)) => spawn_agent,
+        (Actor::Ceo(_) | Actor::System(_), Body::Verb { .. } | Body::AddProject(_)) => None,
+    }
+}
+
+fn settled(
+    command: &Command,
+    settles: Option<roboco_domain::id::IntentId>,
+) -> Option<(roboco_domain::id::IntentId, roboco_domain::effect::EffectResult)> {
+    match &command.body {
+        Body::System(SystemCommand::Settle { intent, result, .. }) if settles == Some(*intent) => Some((*intent, result.clone())),
+        Body::System(_) | Body::Verb { .. } | Body::AddProject(_) => None,
+    }
+}
+
+/// Events after which somebody else may have to start or stop.
+const fn wakes_plan(event: &Event) -> bool {
+    !matches!(
+        event,
+        Event::NoteRecorded { .. }
+            | Event::ProgressReported { .. }
+            | Event::SpawnStarted {}
+            | Event::SpawnSessionNamed { .. }
+            | Event::CommitRecorded { .. }
+            | Event::PrOpened { .. }
+            | Event::ProjectAdded { .. }
+            | Event::SpawnIntended { .. }
+    )
+}
