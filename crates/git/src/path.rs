@@ -30,7 +30,7 @@ impl RepoPath {
         if path.is_empty() || path == "." {
             return Err(wrong("give a file or folder below the top of the repository"));
         }
-        if path.starts_with('-') {
+        if text.starts_with('-') {
             return Err(wrong("it looks like an option; put ./ before it if the file really has this name"));
         }
         if path.starts_with('/') {

@@ -99,6 +99,9 @@ impl Repos {
         }
         let head = self.branch_tip(&store, branch)?;
         let (kept, _) = self.snapshot(&store, &tree, &head).await?;
+        // With everything that is now safe in the index, going back also takes away the files that were new.
+        let call = self.git.call("giving up a merge").on_tree(&tree.admin, &tree.path);
+        call.args(["read-tree", "--reset", kept.as_str()]).run().await?;
         self.checkout(&tree, &head).await?;
         tree.end_merging()?;
         Ok(Some(kept))
