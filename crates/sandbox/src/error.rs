@@ -17,6 +17,14 @@ pub enum SandboxError {
         /// What to do about it.
         remedy: String,
     },
+    /// Something of that name runs already.
+    #[error("a sandbox {name} runs already as process {pid}; remove it first, or end it by hand if it is not ours")]
+    Taken {
+        /// The name.
+        name: String,
+        /// Its outermost process.
+        pid: u32,
+    },
     /// The order contradicts itself or asks for what this driver cannot do.
     #[error("sandbox {name}: {detail}")]
     Spec {

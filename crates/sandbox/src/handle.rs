@@ -11,7 +11,7 @@ use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinSet;
 use tokio_util::codec::{FramedRead, LinesCodec};
 
-use crate::SandboxError;
+use crate::{Memory, SandboxError};
 
 /// Frames read ahead of the caller; with the longest lines this is 4 MiB.
 const READ_AHEAD: usize = 64;
@@ -59,15 +59,24 @@ pub struct Sandbox {
     taken: watch::Sender<u64>,
     commands: mpsc::Sender<String>,
     kill: Arc<Notify>,
-    ended: watch::Receiver<Option<Exit>>,
+    ended: watch::Receiver<Option<Ended>>,
     _tasks: JoinSet<()>,
+}
+
+/// The end of a sandbox.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ended {
+    /// How its main process ended, which is as the client did unless the sandbox was killed.
+    pub exit: Exit,
+    /// Whether something in it was killed for want of memory.
+    pub memory: Memory,
 }
 
 /// The main process of a sandbox, as a driver knows it.
 #[async_trait::async_trait]
 pub(crate) trait MainProcess: Send {
     /// Waits for its end; may be cancelled and called again.
-    async fn wait(&mut self) -> Exit;
+    async fn wait(&mut self) -> Ended;
     /// Ends it and everything inside at once.
     fn kill(&mut self);
 }
@@ -95,15 +104,15 @@ impl Sandbox {
         let stderr_read = tasks.spawn(keep_tail(stderr, Arc::clone(&complaint)));
         let killed = Arc::clone(&kill);
         tasks.spawn(async move {
-            let exit = tokio::select! {
-                exit = main.wait() => exit,
+            let ended = tokio::select! {
+                ended = main.wait() => ended,
                 () = killed.notified() => {
                     main.kill();
                     main.wait().await
                 }
             };
             // Without a handle nobody wants to know.
-            end.send_replace(Some(exit));
+            end.send_replace(Some(ended));
         });
         let mut source = FramedRead::new(stdout, LinesCodec::new_with_max_length(FRAME_BYTES));
         match tokio::time::timeout(GREETING, source.next()).await {
@@ -126,7 +135,7 @@ impl Sandbox {
                 };
                 tokio::time::timeout(Duration::from_secs(2), last_words).await.unwrap_or_default();
                 let exit = tokio::time::timeout(Duration::from_secs(2), ended.wait_for(Option::is_some)).await.ok();
-                let exit = exit.and_then(Result::ok).and_then(|exit| *exit);
+                let exit = exit.and_then(Result::ok).and_then(|ended| *ended).map(|ended| ended.exit);
                 return Err(SandboxError::Setup { name, detail: last_words_of(&complaint, exit) });
             }
             Err(_) => {
@@ -194,12 +203,12 @@ impl Sandbox {
     }
 
     /// Waits for the end of the sandbox itself, which follows the client's. Frames must be taken first: an unread client does not end.
-    pub async fn wait(&self) -> Exit {
+    pub async fn wait(&self) -> Ended {
         let mut ended = self.ended.clone();
-        match ended.wait_for(Option::is_some).await.map(|exit| *exit) {
-            Ok(Some(exit)) => exit,
+        match ended.wait_for(Option::is_some).await.map(|ended| *ended) {
+            Ok(Some(ended)) => ended,
             // The task that knows was aborted, which only happens with the runtime's end.
-            Ok(None) | Err(_) => Exit::Signal(rustix::process::Signal::KILL.as_raw()),
+            Ok(None) | Err(_) => Ended { exit: Exit::Signal(rustix::process::Signal::KILL.as_raw()), memory: Memory::Unknown },
         }
     }
 }
@@ -214,14 +223,14 @@ async fn read(
     mut source: FramedRead<Box<dyn AsyncRead + Send + Unpin>, LinesCodec>,
     sink: mpsc::Sender<(u64, ClientIo)>,
     complaint: Complaint,
-    mut ended: watch::Receiver<Option<Exit>>,
+    mut ended: watch::Receiver<Option<Ended>>,
 ) {
     let mut last = 0;
     let lost = loop {
         let Some(line) = source.next().await else {
             // The main process has closed its output: it is over, or about to be.
             let exit = tokio::time::timeout(Duration::from_secs(2), ended.wait_for(Option::is_some)).await;
-            let exit = exit.ok().and_then(Result::ok).and_then(|exit| *exit);
+            let exit = exit.ok().and_then(Result::ok).and_then(|ended| *ended).map(|ended| ended.exit);
             break last_words_of(&complaint, exit);
         };
         let frame = match line.map_err(|error| error.to_string()).and_then(|line| Frame::decode(&line).map_err(|error| error.to_string())) {
@@ -255,7 +264,7 @@ async fn write(
     mut sink: Box<dyn AsyncWrite + Send + Unpin>,
     mut queue: mpsc::Receiver<String>,
     mut taken: watch::Receiver<u64>,
-    mut ended: watch::Receiver<Option<Exit>>,
+    mut ended: watch::Receiver<Option<Ended>>,
 ) {
     loop {
         let line = tokio::select! {

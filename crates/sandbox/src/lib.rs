@@ -16,7 +16,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 pub use error::SandboxError;
-pub use handle::{ClientInput, ClientIo, Sandbox};
+pub use handle::{ClientInput, ClientIo, Ended, Sandbox};
 pub use process_driver::{ProcessDriver, Settings, Unconfined, program_mounts};
 pub use roboco_domain::frame::Exit;
 pub use spec::{Access, Env, JobSpec, Labels, Limits, Mount, Network, SandboxSpec, Trust};
@@ -30,7 +30,7 @@ pub trait Driver: Send + Sync {
     /// Starts a sandbox and returns once its bridge has answered.
     ///
     /// # Errors
-    /// `Refused` when the host cannot confine and the settings do not allow to go without; `Spec` when the order cannot be carried
+    /// `Taken` when something of that name runs; `Refused` when the host cannot confine and the settings do not allow to go without; `Spec` when the order cannot be carried
     /// out as written; `Setup` when the place could not be made; the text says what to do.
     async fn start(&self, spec: &SandboxSpec) -> Result<Sandbox, SandboxError>;
 
@@ -95,11 +95,24 @@ pub struct Report {
     pub hidden: Vec<PathBuf>,
 }
 
+/// Whether something in a sandbox was killed for want of memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Memory {
+    /// Nothing was.
+    Enough,
+    /// Something was.
+    Exhausted,
+    /// Nobody counted: there is no limit for the sandbox as a whole.
+    Unknown,
+}
+
 /// A finished job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobResult {
     /// How it ended.
     pub end: JobEnd,
+    /// Whether something in it was killed for want of memory.
+    pub memory: Memory,
     /// The end of its output and errors, in the order they were written.
     pub output: String,
     /// Bytes of output before that which were dropped.

@@ -20,7 +20,7 @@ use tokio::sync::OnceCell;
 
 use crate::handle::{MainProcess, Parts};
 use crate::{
-    Confinement, Driver, Env, JobEnd, JobResult, JobSpec, Labels, Limits, Network, Observed, Removed, Report, Sandbox, SandboxError,
+    Confinement, Driver, Ended, Env, JobEnd, JobResult, JobSpec, Labels, Limits, Network, Observed, Removed, Report, Sandbox, SandboxError,
     SandboxSpec, Trust,
 };
 use bubblewrap::Place;
@@ -80,16 +80,24 @@ impl ProcessDriver {
         Self { settings, confinement: OnceCell::new(), warned: std::sync::Once::new() }
     }
 
-    /// What holds clients here, found out once. Whoever writes a client's command line needs it: some switches are fit for a
-    /// confined client only.
-    pub async fn confinement(&self) -> &Confinement {
-        self.confinement.get_or_init(|| try_out(&self.settings)).await
+    /// What holds clients here. Whoever writes a client's command line needs it: some switches are fit for a confined client only.
+    ///
+    /// That it works is found out once; that it does not may be mended while this process runs.
+    pub async fn confinement(&self) -> Confinement {
+        let works = async || match try_out(&self.settings).await {
+            works @ Confinement::Bubblewrap { .. } => Ok(works),
+            fails @ Confinement::None { .. } => Err(fails),
+        };
+        match self.confinement.get_or_try_init(works).await {
+            Ok(works) => works.clone(),
+            Err(fails) => fails,
+        }
     }
 
     /// The confinement for a piece of work, or why it may not run.
-    async fn confinement_for(&self, what: &str, trust: Trust) -> Result<&Confinement, SandboxError> {
+    async fn confinement_for(&self, what: &str, trust: Trust) -> Result<Confinement, SandboxError> {
         let confinement = self.confinement().await;
-        if let Confinement::None { problem, remedy } = confinement {
+        if let Confinement::None { problem, remedy } = &confinement {
             match (trust, self.settings.unconfined) {
                 (Trust::Own, _) | (Trust::Foreign, Unconfined::Allow) => self.warned.call_once(|| {
                     tracing::warn!(
@@ -188,7 +196,8 @@ impl Driver for ProcessDriver {
             // The port is shared with the host there, so it must be a free one.
             Network::Host { door } => (door.as_deref(), Some("127.0.0.1:0")),
         };
-        let confinement = self.confinement_for("this client", *trust).await?;
+        let confinement = &self.confinement_for("this client", *trust).await?;
+        observe::free(name).await?;
         let groups = ControlGroups::create(name, *limits);
         let run = |door: Option<&Path>, listen: Option<&str>| {
             let mut words: Vec<OsString> = vec![self.settings.roboco.clone().into(), "bridge".into(), "run".into()];
@@ -241,7 +250,7 @@ impl Driver for ProcessDriver {
             stdin: Box::new(stdin),
             stdout: Box::new(stdout),
             stderr: Box::new(stderr),
-            main: Box::new(Main { child, _groups: groups }),
+            main: Box::new(Main { child, groups }),
         })
         .await
     }
@@ -250,7 +259,8 @@ impl Driver for ProcessDriver {
         let JobSpec { name, labels, script, env, cwd, mounts, masks, limits } = job;
         check_name(name)?;
         let labels = self.labels(labels);
-        let confinement = self.confinement_for("this command", Trust::Foreign).await?;
+        let confinement = &self.confinement_for("this command", Trust::Foreign).await?;
+        observe::free(name).await?;
         let groups = ControlGroups::create(name, *limits);
         // One stream keeps the order of output and errors, and leaves the other one to bubblewrap.
         let script = format!("exec 2>&1\n{script}");
@@ -286,6 +296,7 @@ impl Driver for ProcessDriver {
         let started = Instant::now();
         let result = spawner::output(process, OutputCap::tail(output_bytes)).await;
         let took = started.elapsed();
+        let memory = groups.memory();
         let (end, stdout, stderr) = match result {
             Ok(output) => (JobEnd::Code(exit_of(output.status).shell_code()), output.stdout, output.stderr),
             Err(ProcessError::TimedOut { stdout, stderr, .. }) => (JobEnd::TimedOut, *stdout, *stderr),
@@ -297,11 +308,11 @@ impl Driver for ProcessDriver {
         }
         let dropped = stdout.dropped();
         let output = String::from_utf8_lossy(&stdout.into_bytes()).into_owned();
-        Ok(JobResult { end, output, dropped, took })
+        Ok(JobResult { end, memory, output, dropped, took })
     }
 
     async fn list(&self) -> Result<Vec<Observed>, SandboxError> {
-        observe::list(&self.settings.own).map_err(SandboxError::Observe)
+        observe::list(&self.settings.own).await.map_err(SandboxError::Observe)
     }
 
     async fn remove(&self, name: &str, labels: &Labels) -> Result<Removed, SandboxError> {
@@ -313,19 +324,20 @@ impl Driver for ProcessDriver {
 struct Main {
     // The process comes first: its groups can be removed only when it is gone.
     child: Child,
-    _groups: ControlGroups,
+    groups: ControlGroups,
 }
 
 #[async_trait]
 impl MainProcess for Main {
-    async fn wait(&mut self) -> Exit {
-        match self.child.wait().await {
+    async fn wait(&mut self) -> Ended {
+        let exit = match self.child.wait().await {
             Ok(status) => exit_of(status),
             Err(error) => {
                 tracing::warn!(%error, "how a sandbox ended is not known");
                 Exit::Code(-1)
             }
-        }
+        };
+        Ended { exit, memory: self.groups.memory() }
     }
 
     fn kill(&mut self) {

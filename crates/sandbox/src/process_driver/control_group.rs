@@ -8,11 +8,19 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::Limits;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use crate::{Limits, Memory};
 
 const ROOT: &str = "/sys/fs/cgroup";
 /// Start of the name of every group of ours.
 const PREFIX: &str = "roboco-sandbox-";
+
+/// Groups that could not be removed yet because a dying process was in them.
+static LEFT: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+/// Makes every group's name new: a group that waits for its removal must not be used again.
+static COUNT: AtomicU64 = AtomicU64::new(0);
 
 /// The groups of one sandbox. Removed when dropped, by which time the sandbox is over.
 #[derive(Debug, Default)]
@@ -23,19 +31,35 @@ pub(super) struct ControlGroups {
 impl ControlGroups {
     /// Groups with these limits, or none where that is not possible: then the limits hold for each process.
     pub(super) fn create(name: &str, limits: Limits) -> Self {
+        LEFT.lock().unwrap_or_else(PoisonError::into_inner).retain(|directory| fs::remove_dir(directory).is_err() && directory.exists());
         let mut groups = Self::default();
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
         for hierarchy in hierarchies() {
             let settings = hierarchy.settings(limits);
             if settings.is_empty() {
                 continue;
             }
-            let directory = hierarchy.parent().join(format!("{PREFIX}{}-{name}", std::process::id()));
+            let directory = hierarchy.parent().join(format!("{PREFIX}{}-{count}-{name}", std::process::id()));
             match make(&directory, &settings) {
                 Ok(()) => groups.directories.push(directory),
                 Err(error) => tracing::debug!(%error, "no control group at {}", directory.display()),
             }
         }
         groups
+    }
+
+    /// Whether the kernel killed something in these groups because they were out of memory.
+    pub(super) fn memory(&self) -> Memory {
+        let count = |file: &PathBuf| -> Option<u64> {
+            let text = fs::read_to_string(file).ok()?;
+            text.lines().find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok())
+        };
+        let files = self.directories.iter().flat_map(|directory| ["memory.events", "memory.oom_control"].map(|file| directory.join(file)));
+        match files.filter_map(|file| count(&file)).max() {
+            None => Memory::Unknown,
+            Some(0) => Memory::Enough,
+            Some(_) => Memory::Exhausted,
+        }
     }
 
     /// The words that make the rest of a command line run in these groups and with some empty files open.
@@ -53,9 +77,8 @@ impl ControlGroups {
 impl Drop for ControlGroups {
     fn drop(&mut self) {
         for directory in &self.directories {
-            // A group that still has a dying process in it is swept later.
-            if let Err(error) = fs::remove_dir(directory) {
-                tracing::debug!(%error, "the control group {} stays for now", directory.display());
+            if fs::remove_dir(directory).is_err() {
+                LEFT.lock().unwrap_or_else(PoisonError::into_inner).push(directory.clone());
             }
         }
     }
@@ -130,10 +153,7 @@ impl Hierarchy {
 }
 
 fn make(directory: &Path, settings: &[(&str, u64)]) -> io::Result<()> {
-    match fs::create_dir(directory) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-        _ => {}
-    }
+    fs::create_dir(directory)?;
     let set = || settings.iter().try_for_each(|(file, value)| fs::write(directory.join(file), value.to_string()));
     set().inspect_err(|_| fs::remove_dir(directory).unwrap_or_default())
 }

@@ -12,10 +12,12 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use tokio::time::Instant;
 
 use super::{MARK_LABELS, MARK_NAME};
-use crate::{Labels, Observed, Removed};
+use crate::{Labels, Observed, Removed, SandboxError};
 
 /// How long a killed sandbox may take to vanish.
 const VANISH: Duration = Duration::from_secs(5);
+/// How long a name may stay taken by a sandbox that is ending.
+const FREED: Duration = Duration::from_secs(2);
 /// Pause between looks at it.
 const LOOK: Duration = Duration::from_millis(10);
 
@@ -37,8 +39,8 @@ enum PlaceOf {
 }
 
 /// The sandboxes that wear all of these labels.
-pub(super) fn list(own: &Labels) -> io::Result<Vec<Observed>> {
-    let marked = marked()?;
+pub(super) async fn list(own: &Labels) -> io::Result<Vec<Observed>> {
+    let marked = marked().await?;
     let mut found: BTreeMap<String, Observed> = BTreeMap::new();
     for process in marked.iter().filter(|process| process.place == PlaceOf::Outside && wears(process, own)) {
         let inner = marked.iter().any(|other| other.pid == process.parent && other.name == process.name);
@@ -50,11 +52,24 @@ pub(super) fn list(own: &Labels) -> io::Result<Vec<Observed>> {
     Ok(found.into_values().collect())
 }
 
+/// Waits a moment for what has this name to vanish: the last sandbox of a seat may be dying yet.
+pub(super) async fn free(name: &str) -> Result<(), SandboxError> {
+    let deadline = Instant::now() + FREED;
+    loop {
+        let all = marked().await.map_err(SandboxError::Observe)?;
+        let Some(holder) = all.iter().find(|process| process.name == name && process.place == PlaceOf::Outside) else { return Ok(()) };
+        if Instant::now() >= deadline {
+            return Err(SandboxError::Taken { name: name.to_owned(), pid: holder.pid });
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
 /// Kills everything of the sandbox and waits until it is gone.
 pub(super) async fn remove(name: &str, labels: &Labels) -> io::Result<Removed> {
     let deadline = Instant::now() + VANISH;
     loop {
-        let all: Vec<Marked> = marked()?.into_iter().filter(|process| process.name == name).collect();
+        let all: Vec<Marked> = marked().await?.into_iter().filter(|process| process.name == name).collect();
         let outside: Vec<&Marked> = all.iter().filter(|process| process.place == PlaceOf::Outside).collect();
         if outside.iter().any(|process| !wears(process, labels)) {
             return Ok(Removed::NotOurs);
@@ -109,8 +124,9 @@ fn wears(process: &Marked, labels: &Labels) -> bool {
     process.labels.as_ref().is_some_and(|worn| labels.iter().all(|(key, value)| worn.get(key) == Some(value)))
 }
 
-fn marked() -> io::Result<Vec<Marked>> {
-    Ok(pids()?.into_iter().filter_map(marked_process).collect())
+/// Every marked process. Reading about a process can wait for that process, so it is done aside.
+async fn marked() -> io::Result<Vec<Marked>> {
+    tokio::task::spawn_blocking(|| Ok(pids()?.into_iter().filter_map(marked_process).collect())).await.map_err(io::Error::other)?
 }
 
 fn pids() -> io::Result<Vec<u32>> {

@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use roboco_sandbox::{Driver, JobEnd, Limits};
+use roboco_sandbox::{Driver, JobEnd, Limits, Memory};
 
 use crate::world::World;
 
@@ -85,6 +85,9 @@ async fn memory_is_limited() {
     job.limits = Limits { memory_bytes: Some(100_000_000), pids: None };
     let result = driver.run_job(&job, Duration::from_secs(60), 1000).await.unwrap();
     assert!(!result.output.ends_with("400000000\n"), "{}", result.output);
+    // Where the kernel counts for the whole job it also says that memory was the reason.
+    let counted = driver.check().await.limits.contains("by control groups");
+    assert_eq!(result.memory, if counted { Memory::Exhausted } else { Memory::Unknown });
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
-use roboco_sandbox::{ClientInput, ClientIo, Driver, Exit, Labels, Removed, SandboxSpec, Trust, Unconfined};
+use roboco_sandbox::{ClientInput, ClientIo, Driver, Exit, Labels, Removed, SandboxError, SandboxSpec, Trust, Unconfined};
 use tokio::io::{AsyncBufReadExt, BufReader};
 
 use crate::world::{World, listen, next, run, stand_in, until};
@@ -21,7 +21,7 @@ async fn a_client_is_talked_to_and_its_end_reported() {
     sandbox.send(ClientInput::Eof).await.unwrap();
     let (said, end) = listen(&mut sandbox).await;
     assert_eq!((said, end), (vec!["two".to_owned(), "! bad".into()], ClientIo::Exit(Exit::Code(7))));
-    assert_eq!(sandbox.wait().await, Exit::Code(7));
+    assert_eq!(sandbox.wait().await.exit, Exit::Code(7));
     assert_eq!(sandbox.next().await, None);
     assert!(sandbox.send(ClientInput::Line("late".into())).await.is_err());
     world.until_nothing_runs().await;
@@ -41,7 +41,7 @@ async fn a_client_is_stopped_politely_or_killed() {
     assert_eq!(next(&mut sandbox).await, ClientIo::Out("ready".into()));
     sandbox.kill();
     assert!(matches!(listen(&mut sandbox).await.1, ClientIo::Lost(_)));
-    assert_eq!(sandbox.wait().await, Exit::Signal(9));
+    assert_eq!(sandbox.wait().await.exit, Exit::Signal(9));
     world.until_nothing_runs().await;
 }
 
@@ -118,6 +118,8 @@ async fn sandboxes_are_found_and_removed_by_name_and_label() {
         assert_eq!(driver.remove(&spec.name, &other).await.unwrap(), Removed::NotOurs);
         assert_eq!(driver.remove("roboco-nobody", &spec.labels).await.unwrap(), Removed::Gone);
         assert_eq!(driver.list().await.unwrap().len(), 1);
+        let error = driver.start(&spec).await.unwrap_err();
+        assert!(matches!(error, SandboxError::Taken { .. }), "{error}");
 
         assert_eq!(driver.remove(&spec.name, &spec.labels).await.unwrap(), Removed::Gone);
         assert!(matches!(listen(&mut sandbox).await.1, ClientIo::Lost(_)));

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a broken expectation is how a test fails, in what it calls too")]
 
+mod agent;
 mod confinement;
 mod jobs;
 mod lifecycle;
