@@ -25,7 +25,7 @@ const EXIT_BROKEN: u8 = 70;
 /// A play, its templates or its brief are wrong.
 const EXIT_CONFIG: u8 = 78;
 
-const USAGE: &str = "usage: roboco bridge run [--door SOCKET] [--listen ADDRESS] -- PROGRAM [ARGUMENT…]
+const USAGE: &str = "usage: roboco bridge run [--door SOCKET] [--listen ADDRESS] [--fill FILE]… -- PROGRAM [ARGUMENT…]
        roboco bridge limit [--memory BYTES] [--pids COUNT] [--cgroup DIRECTORY]… [--empty COUNT] -- PROGRAM [ARGUMENT…]
        roboco bridge script";
 

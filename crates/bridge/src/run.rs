@@ -1,7 +1,8 @@
 //! `roboco bridge run`: the main process of a sandbox. It owns the client, numbers what the client writes, and opens the way to the door.
 //!
 //! `--door SOCKET` makes it listen on `--listen` (default 127.0.0.1:7777; port 0 takes any free one) and carry every connection to that
-//! unix socket. `{{door}}` in the client's arguments and environment values becomes the address it listens on, e.g. `127.0.0.1:7777`.
+//! unix socket. `{{door}}` in the client's arguments and environment values, and in the files named by `--fill`, becomes the address it
+//! listens on, e.g. `127.0.0.1:7777`.
 //! Standard input and output speak [`roboco_domain::frame`]. When standard input ends, the control plane is gone: the client and all
 //! it started are killed.
 
@@ -43,6 +44,7 @@ const NEVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 struct Options {
     door: Option<PathBuf>,
     listen: SocketAddr,
+    fill: Vec<PathBuf>,
     argv: Vec<OsString>,
 }
 
@@ -57,6 +59,8 @@ enum RunError {
     Start { program: String, cause: std::io::Error },
     #[error("{0} holds {{{{door}}}}, but this sandbox has no door; start it with --door")]
     NoDoor(String),
+    #[error("cannot put the address of the door into {0}: {1}")]
+    Fill(PathBuf, std::io::Error),
     #[error("the control plane is gone")]
     Gone,
     #[error("the control plane speaks protocol {0}, this bridge {PROTOCOL}; both must be the same roboco version")]
@@ -85,12 +89,13 @@ pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
 }
 
 fn parse(args: Vec<OsString>) -> Option<Options> {
-    let mut options = Options { door: None, listen: LISTEN, argv: Vec::new() };
+    let mut options = Options { door: None, listen: LISTEN, fill: Vec::new(), argv: Vec::new() };
     let mut args = args.into_iter();
     loop {
         match args.next()?.to_str()? {
             "--" => break,
             "--door" => options.door = Some(args.next()?.into()),
+            "--fill" => options.fill.push(args.next()?.into()),
             "--listen" => options.listen = args.next()?.to_str()?.parse().ok().filter(|address: &SocketAddr| address.ip().is_loopback())?,
             _ => return None,
         }
@@ -100,7 +105,7 @@ fn parse(args: Vec<OsString>) -> Option<Options> {
 }
 
 async fn run(options: Options) -> Result<Exit, RunError> {
-    let Options { door, listen, argv } = options;
+    let Options { door, listen, fill, argv } = options;
     child::adopt_orphans()?;
     let address = match door {
         None => None,
@@ -111,6 +116,9 @@ async fn run(options: Options) -> Result<Exit, RunError> {
             Some(address)
         }
     };
+    for file in &fill {
+        client::fill(file, address)?;
+    }
     let spool = Rc::new(Spool::new(SPOOL_BYTES));
     let mut client = Client::start(argv, address, &spool)?;
     let writer = tokio::task::spawn_local(write_frames(Rc::clone(&spool)));
@@ -217,10 +225,15 @@ mod tests {
     fn the_command_line_is_strict() {
         let words = |text: &str| text.split(' ').map(OsString::from).collect::<Vec<_>>();
         assert_eq!(
-            parse(words("--door /d --listen 127.0.0.1:0 -- cat -u")),
-            Some(Options { door: Some("/d".into()), listen: "127.0.0.1:0".parse().unwrap(), argv: words("cat -u") })
+            parse(words("--door /d --fill /f --fill g --listen 127.0.0.1:0 -- cat -u")),
+            Some(Options {
+                door: Some("/d".into()),
+                listen: "127.0.0.1:0".parse().unwrap(),
+                fill: vec!["/f".into(), "g".into()],
+                argv: words("cat -u")
+            })
         );
-        assert_eq!(parse(words("-- cat")), Some(Options { door: None, listen: LISTEN, argv: words("cat") }));
+        assert_eq!(parse(words("-- cat")), Some(Options { door: None, listen: LISTEN, fill: Vec::new(), argv: words("cat") }));
         for wrong in ["", "--", "cat", "--door", "--door /d", "--listen 0.0.0.0:1 -- cat", "--listen x -- cat", "--other -- cat"] {
             assert_eq!(parse(words(wrong)), None, "{wrong}");
         }

@@ -1,6 +1,7 @@
 //! `roboco bridge script`: an agent without a model. It plays a script of verbs and file edits over the same door as every other agent.
 //!
-//! Environment: `ROBOCO_MCP_URL`, `ROBOCO_AGENT_TOKEN`, `ROBOCO_PLAY_FILE` and, for plays that write files, `ROBOCO_PLAY_FILES_DIR`.
+//! Environment: `ROBOCO_MCP_URL`, `ROBOCO_AGENT_TOKEN`, `ROBOCO_PLAY_FILE`, and `ROBOCO_PLAY_FILES_DIR`, the directory that the `file` of
+//! a step starts from; without it that is the directory of the play file.
 //! The first line of standard input is the brief as a JSON object with at least `role`. When a turn is over the player waits: the end
 //! of its input ends it, a line that is a brief starts a play, and any other line goes on where the play stopped, or just ends a turn.
 //! The whole of this agent's output is one JSON object a line:
@@ -135,7 +136,7 @@ async fn act() -> Result<(), ScriptError> {
             (Err(_), None) => say(&Said::Text { text: "The play is over; there is nothing more to do." })?,
         }
         if let Some(mut performance) = running.take() {
-            match performance.go_on(&mut mcp, &root, settings.files.as_deref()).await? {
+            match performance.go_on(&mut mcp, &root, &settings.files).await? {
                 Progress::Waiting => running = Some(performance),
                 Progress::Done => {}
             }
@@ -184,7 +185,7 @@ struct Settings {
     url: String,
     token: String,
     play_file: PathBuf,
-    files: Option<PathBuf>,
+    files: PathBuf,
 }
 
 impl Settings {
@@ -192,11 +193,14 @@ impl Settings {
     fn from_environment() -> Result<Self, ScriptError> {
         let mut variables: HashMap<OsString, OsString> = std::env::vars_os().collect();
         let mut take = |name: &'static str| variables.remove(OsString::from(name).as_os_str()).ok_or(ScriptError::NoVariable(name));
+        let play_file = PathBuf::from(take("ROBOCO_PLAY_FILE")?);
+        let beside = || play_file.parent().map(PathBuf::from).unwrap_or_default();
+        let files = take("ROBOCO_PLAY_FILES_DIR").map_or_else(|_| beside(), PathBuf::from);
         Ok(Self {
             url: take("ROBOCO_MCP_URL")?.to_string_lossy().into_owned(),
             token: take("ROBOCO_AGENT_TOKEN")?.to_string_lossy().into_owned(),
-            play_file: take("ROBOCO_PLAY_FILE")?.into(),
-            files: take("ROBOCO_PLAY_FILES_DIR").ok().map(PathBuf::from),
+            play_file,
+            files,
         })
     }
 }

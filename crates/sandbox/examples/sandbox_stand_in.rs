@@ -36,6 +36,7 @@ async fn hold(args: Vec<PathBuf>) -> ExitCode {
         cwd: base.join("tree"),
         mounts: vec![Mount::same(base.join("tree"), Access::ReadWrite)],
         home: base.join("home"),
+        door_files: Vec::new(),
         network: Network::None,
         limits: Limits::default(),
         masks: Vec::new(),

@@ -187,7 +187,7 @@ impl Driver for ProcessDriver {
     }
 
     async fn start(&self, spec: &SandboxSpec) -> Result<Sandbox, SandboxError> {
-        let SandboxSpec { name, labels, argv, env, cwd, mounts, home, network, limits, masks, trust } = spec;
+        let SandboxSpec { name, labels, argv, env, cwd, mounts, home, door_files, network, limits, masks, trust } = spec;
         check_name(name)?;
         let labels = self.labels(labels);
         let (door, listen) = match network {
@@ -199,10 +199,11 @@ impl Driver for ProcessDriver {
         let confinement = &self.confinement_for("this client", *trust).await?;
         observe::free(name).await?;
         let groups = ControlGroups::create(name, *limits);
-        let run = |door: Option<&Path>, listen: Option<&str>| {
+        let run = |door: Option<&Path>, listen: Option<&str>, home: &Path| {
             let mut words: Vec<OsString> = vec![self.settings.roboco.clone().into(), "bridge".into(), "run".into()];
             words.extend(door.iter().flat_map(|door| [OsString::from("--door"), door.as_os_str().to_owned()]));
             words.extend(listen.iter().flat_map(|address| [OsString::from("--listen"), OsString::from(address)]));
+            words.extend(door_files.iter().flat_map(|file| [OsString::from("--fill"), home.join(file).into()]));
             words.push("--".into());
             words.extend(argv.iter().map(OsString::from));
             words
@@ -227,14 +228,14 @@ impl Driver for ProcessDriver {
                     tmp_size: bubblewrap::tmp_size(version),
                 };
                 let mut inner = self.limit_words(*limits, PidLimit::Set);
-                inner.extend(run(door.map(|_| Path::new(DOOR)), listen));
+                inner.extend(run(door.map(|_| Path::new(DOOR)), listen, Path::new(HOME)));
                 (self.confined(program, &place, inner, &groups)?, Path::new("/"), Path::new(HOME))
             }
             Confinement::None { .. } => {
                 check_unconfined(name, mounts, masks)?;
                 let mut words = groups.join_words(&self.settings.roboco, 0);
                 words.extend(self.limit_words(*limits, PidLimit::Skip));
-                words.extend(run(door, Some("127.0.0.1:0")));
+                words.extend(run(door, Some("127.0.0.1:0"), home));
                 (words, cwd.as_path(), home.as_path())
             }
         };

@@ -25,6 +25,8 @@ pub struct SandboxSpec {
     pub mounts: Vec<Mount>,
     /// A private directory of the host that becomes `HOME`.
     pub home: PathBuf,
+    /// Files in the home, by paths relative to it, in which `{{door}}` is replaced before the client starts.
+    pub door_files: Vec<PathBuf>,
     /// What can be reached.
     pub network: Network,
     /// What it may use up.

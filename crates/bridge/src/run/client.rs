@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::ffi::{OsStr, OsString};
 use std::net::SocketAddr;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
 use std::process::Stdio;
 use std::rc::Rc;
 use std::time::Duration;
@@ -165,6 +166,15 @@ async fn read(stream: impl AsyncRead + Unpin, channel: Channel, spool: Rc<Spool>
             }
         }
     }
+}
+
+/// Puts the address of the door into a file, for clients that read it from nowhere else.
+pub(super) fn fill(file: &Path, door: Option<SocketAddr>) -> Result<(), RunError> {
+    let failed = |error| RunError::Fill(file.to_owned(), error);
+    let text = OsString::from_vec(std::fs::read(file).map_err(failed)?);
+    let filled = with_door(text.clone(), door, &file.display().to_string())?;
+    // Written in place: the file keeps its owner and its mode.
+    if filled == text { Ok(()) } else { std::fs::write(file, filled.as_bytes()).map_err(failed) }
 }
 
 fn find(text: &[u8]) -> Option<usize> {

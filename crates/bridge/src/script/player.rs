@@ -57,7 +57,7 @@ impl<'a> Performance<'a> {
     }
 
     /// Plays from where it stopped.
-    pub(super) async fn go_on(&mut self, mcp: &mut Mcp, root: &Path, files: Option<&Path>) -> Result<Progress, ScriptError> {
+    pub(super) async fn go_on(&mut self, mcp: &mut Mcp, root: &Path, files: &Path) -> Result<Progress, ScriptError> {
         while let Some(step) = self.play.steps.get(self.next) {
             let number = self.next + 1;
             let template = |cause| ScriptError::Template { step: number, cause };
@@ -76,8 +76,7 @@ impl<'a> Performance<'a> {
                         Content::Text(text) => self.scope.text(text).map_err(template)?.into_bytes(),
                         Content::File(file) => {
                             let file = self.scope.text(file).map_err(template)?;
-                            let directory = files.ok_or(ScriptError::NoVariable("ROBOCO_PLAY_FILES_DIR"))?;
-                            edit::read(directory, &file).map_err(|cause| ScriptError::Edit { step: number, cause })?
+                            edit::read(files, &file).map_err(|cause| ScriptError::Edit { step: number, cause })?
                         }
                     };
                     say(&Said::ToolCall { name: "write", input: &json!({"path": path, "bytes": bytes.len()}) })?;

@@ -151,13 +151,18 @@ async fn connections_to_the_loopback_reach_the_door_and_close_one_direction_at_a
             });
         }
     });
-    let args = ["run", "--door", socket.to_str().unwrap(), "--listen", "127.0.0.1:0", "--", "sh", "-c", "echo $URL $0; cat", "{{door}}"];
+    let config = directory.path().join("mcp.json");
+    fs::write(&config, r#"{"url":"http://{{door}}/mcp"}"#).unwrap();
+    let (door_path, file) = (socket.to_str().unwrap(), config.to_str().unwrap());
+    let script = "echo $URL $0; cat";
+    let args = ["run", "--door", door_path, "--listen", "127.0.0.1:0", "--fill", file, "--", "sh", "-c", script, "{{door}}"];
     let mut bridge = Bridge::start(&args, &[("URL", "http://{{door}}/mcp")], Path::new("/"));
     hello(&mut bridge).await;
     let told = bridge.next().await.unwrap()["out"].as_str().unwrap().to_owned();
     let (url, address) = told.split_once(' ').unwrap();
     assert_eq!(url, format!("http://{address}/mcp"));
     assert!(!address.ends_with(":0"));
+    assert_eq!(fs::read_to_string(&config).unwrap(), format!(r#"{{"url":"{url}"}}"#));
 
     let mut connections = tokio::task::JoinSet::new();
     for i in 0..20_u32 {

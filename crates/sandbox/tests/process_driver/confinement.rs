@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use roboco_sandbox::{Driver, Env, Mount, Network, SandboxError, Settings, Trust, Unconfined};
+use roboco_sandbox::{Driver, Env, Mount, Network, SandboxError, SandboxSpec, Settings, Trust, Unconfined};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, UnixListener};
 
@@ -113,23 +113,33 @@ async fn the_door_is_the_only_way_out() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let other = connect(listener.local_addr().unwrap().port());
     let ask = "h=${DOOR%:*}; p=${DOOR#*:}; exec 3<>/dev/tcp/$h/$p; echo hello >&3; read -r a <&3; echo $a";
-    let script = format!("{other}\nbash -c '{ask}'");
+    let script = format!("{other}\nbash -c '{ask}'\n[ \"$(cat $HOME/door)\" = \"at $DOOR\" ] && echo found");
+    let write_config = || fs::write(world.path("data/homes/mine/door"), "at {{door}}").unwrap();
 
     let driver = world.driver().await;
     let mut spec = world.shell(&script);
     spec.env = Env::new().with("DOOR", "{{door}}");
     spec.network = Network::Door(door.clone());
-    assert_eq!(run(&driver, &spec).await, ["nothing", "heard hello"]);
+    spec.door_files = vec!["door".into()];
+    write_config();
+    assert_eq!(run(&driver, &spec).await, ["nothing", "heard hello", "found"]);
+    write_config();
     spec.network = Network::Host { door: Some(door.clone()) };
-    assert_eq!(run(&driver, &spec).await, ["reached", "heard hello"]);
+    assert_eq!(run(&driver, &spec).await, ["reached", "heard hello", "found"]);
 
     // Several at once, without confinement: each gets a port of its own.
     let open = world.driver_without_bubblewrap(Unconfined::Refuse);
     spec.network = Network::Door(door);
     spec.trust = Trust::Own;
-    let specs = ["one", "two"].map(|name| roboco_sandbox::SandboxSpec { name: name.into(), ..spec.clone() });
+    let specs = ["one", "two"].map(|name| {
+        let home = world.path(name);
+        fs::create_dir(&home).unwrap();
+        fs::write(home.join("door"), "at {{door}}").unwrap();
+        SandboxSpec { name: format!("{}-{name}", spec.name), home, ..spec.clone() }
+    });
     let (one, two) = tokio::join!(run(&open, &specs[0]), run(&open, &specs[1]));
-    assert_eq!((one, two), (vec!["reached".to_owned(), "heard hello".into()], vec!["reached".to_owned(), "heard hello".into()]));
+    assert_eq!(one, ["reached", "heard hello", "found"]);
+    assert_eq!(one, two);
 }
 
 #[tokio::test]

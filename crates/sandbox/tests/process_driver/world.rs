@@ -68,6 +68,7 @@ impl World {
                 Mount::same(self.path("data/repos/greeter.git"), Access::ReadOnly),
             ],
             home: self.path("data/homes/mine"),
+            door_files: Vec::new(),
             network: Network::None,
             limits: Limits::default(),
             masks: Vec::new(),
