@@ -12,6 +12,9 @@ use crate::release::Unsaved;
 use crate::repos::{Repos, TreeName};
 use crate::tree::{Head, read_optional, remove_optional};
 
+/// How directories begin that are still being filled.
+pub(crate) const PART: &str = ".part-";
+
 impl Repos {
     /// A detached tree at a commit, for the reviewer named by `key`. The same key and commit give the same tree again; another commit
     /// replaces it. Nothing that happens in it can reach a branch; a sandbox mounts it read-only or throws it away at the end.
@@ -47,7 +50,7 @@ impl Repos {
         }
         let parent = dest.parent().unwrap_or(&self.exports);
         fs::create_dir_all(parent).or_io("creating", parent)?;
-        let part = parent.join(format!(".part-{}", self.unique()));
+        let part = parent.join(format!("{PART}{}", self.unique()));
         let index = store.dir.join(format!("roboco-export-{}", self.unique()));
         fs::create_dir(&part).or_io("creating", &part)?;
         let call = self.git.call(format!("exporting {}", commit.short())).on_tree(&store.dir, &part).index(&index).deadline(GIT_COMMIT);

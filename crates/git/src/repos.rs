@@ -5,6 +5,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use roboco_domain::id::ProjectId;
 use roboco_domain::limits::{GIT_CLONE, GIT_NETWORK};
@@ -172,9 +173,14 @@ impl Repos {
             credentials: Mutex::default(),
             commit_trees: Mutex::default(),
             requests: Mutex::default(),
-            unique: AtomicU64::new(u64::from(std::process::id()) << 20),
+            // In a container every process has the same number; the time of its start tells two of them apart.
+            unique: AtomicU64::new(SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as u64)),
         };
         sweep_locks(&repos.repos, 0);
+        sweep_parts(&repos.repos, ".probe-");
+        for project in std::fs::read_dir(&repos.exports).or_io("reading", &repos.exports)?.flatten() {
+            sweep_parts(&project.path(), crate::export::PART);
+        }
         Ok(repos)
     }
 
@@ -233,7 +239,7 @@ impl Repos {
         let answer = self.fetch_once(store, &what).await?;
         let Some(said) = answer else { return Ok(()) };
         // A branch `a` that became a folder `a/b` at the origin blocks its new name until the old one is forgotten.
-        if said.contains("cannot lock ref") || said.contains("not possible to fast-forward") {
+        if said.contains("cannot lock ref") {
             self.fetch_once(store, &Fetch::Everything).await?;
             match self.fetch_once(store, &what).await? {
                 None => return Ok(()),
@@ -338,6 +344,16 @@ impl Repos {
         let tree = crate::objects::oid(String::from_utf8_lossy(&answer.stdout.into_bytes()).trim())?;
         self.remember_tree(commit, &tree);
         Ok(tree)
+    }
+}
+
+/// Removes directories that were being filled when the last server died.
+fn sweep_parts(dir: &Path, prefix: &str) {
+    let Ok(entries) = std::fs::read_dir(dir) else { return };
+    for entry in entries.flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with(prefix)) {
+        if let Err(error) = std::fs::remove_dir_all(entry.path()) {
+            tracing::warn!(%error, path = %entry.path().display(), "a half-made directory stays behind");
+        }
     }
 }
 

@@ -125,6 +125,23 @@ async fn attributes_nested_repositories_and_submodules_run_nothing() {
 }
 
 #[tokio::test]
+async fn hooks_and_monitors_planted_in_the_store_stay_off() {
+    let world = World::new().await;
+    let (program, trace) = trap(&world);
+    set_traps(&world.store(), &program);
+    let cut = world.cut().await;
+    write(&cut.tree_path, "a.txt", "a\n");
+    world.repos.tree_state(world.project, &leaf()).await.unwrap();
+    let head = world.commit("r1").await.oid;
+    world.repos.diff(world.project, &cut.base, &head, 1000).await.unwrap();
+    world.repos.review_tree(world.project, "qa-1", &head).await.unwrap();
+    let Landing::Ready { base, commit, .. } = world.repos.prepare_landing(&world.landing(&head)).await.unwrap() else { panic!() };
+    assert_eq!(world.repos.push_landing(world.project, &main(), &commit, &base).await.unwrap(), Pushed::Landed);
+    world.repos.remove_branch(world.project, &leaf()).await.unwrap();
+    assert!(!trace.exists(), "{}", fs::read_to_string(&trace).unwrap_or_default());
+}
+
+#[tokio::test]
 async fn hooks_and_monitors_of_the_origin_stay_off() {
     let world = World::empty().await;
     let (program, trace) = trap(&world);

@@ -77,7 +77,11 @@ pub(crate) async fn make_origin(dir: &Path) {
 }
 
 pub(crate) async fn open(data: &Path) -> Repos {
-    Repos::open(Git::discover(PATH.as_ref(), &data.join("cache/git-home")).await.unwrap(), data).unwrap()
+    open_with(data, PATH).await
+}
+
+pub(crate) async fn open_with(data: &Path, path: &str) -> Repos {
+    Repos::open(Git::discover(path.as_ref(), &data.join("cache/git-home")).await.unwrap(), data).unwrap()
 }
 
 impl World {
