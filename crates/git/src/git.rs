@@ -107,6 +107,7 @@ impl Git {
             input: Input::Null,
             keep: ANSWER_BYTES,
             deadline: GIT_LOCAL,
+            caller: Caller::MayLeave,
         }
     }
 }
@@ -137,6 +138,16 @@ pub(crate) struct Call<'g> {
     input: Input,
     keep: usize,
     deadline: Duration,
+    caller: Caller,
+}
+
+/// What happens to a command when nobody waits for it any more.
+#[derive(Clone, Copy)]
+enum Caller {
+    /// It is stopped.
+    MayLeave,
+    /// It runs to its end or its deadline.
+    IsIgnored,
 }
 
 impl Call<'_> {
@@ -199,6 +210,12 @@ impl Call<'_> {
         self
     }
 
+    /// Lets it finish even if the caller is cancelled: stopped half-way it would leave somebody's files half changed.
+    pub(crate) fn uninterrupted(mut self) -> Self {
+        self.caller = Caller::IsIgnored;
+        self
+    }
+
     /// Runs it. Any exit status is an answer.
     pub(crate) async fn answer(self) -> Result<Answer, GitError> {
         let answer = self.clone().once().await?;
@@ -227,7 +244,7 @@ impl Call<'_> {
     }
 
     async fn once(self) -> Result<Answer, GitError> {
-        let Self { git, doing, args, env, config, cwd, input, keep, deadline } = self;
+        let Self { git, doing, args, env, config, cwd, input, keep, deadline, caller } = self;
         git.started.fetch_add(1, Ordering::Relaxed);
         tracing::trace!(git.args = ?args, "{doing}");
         let mut process = Process::new(&git.program, cwd, deadline)
@@ -264,7 +281,14 @@ impl Call<'_> {
         }
         let process = process.env("GIT_CONFIG_COUNT", count.to_string()).envs(env);
         let cap = OutputCap { head: keep, tail: SAID_BYTES };
-        match process.output(cap).await {
+        let ended = match caller {
+            Caller::MayLeave => process.output(cap).await,
+            Caller::IsIgnored => match tokio::spawn(process.output(cap)).await {
+                Ok(ended) => ended,
+                Err(error) => return Err(GitError::broken(doing, error.to_string())),
+            },
+        };
+        match ended {
             Ok(output) => Ok(Answer { code: output.status.code(), stdout: output.stdout, said: last_words(output.stderr) }),
             Err(source) => Err(GitError::Process { doing, source }),
         }

@@ -85,7 +85,7 @@ impl Repos {
         // The lease is the compare; the commit's parent is the expected tip, so this is always a fast-forward.
         let call = call.arg(format!("--force-with-lease=refs/heads/{branch}:{expected}")).args(store.origin.receive_pack(&self.git));
         let call = store.origin.open(call, &self.credential(store.project)).arg("--").arg(store.origin.location());
-        let answer = call.arg(format!("{commit}:refs/heads/{branch}")).answer().await?;
+        let answer = call.arg(format!("{commit}:refs/heads/{branch}")).uninterrupted().answer().await?;
         if answer.code == Some(0) {
             return Ok(Pushed::Landed);
         }

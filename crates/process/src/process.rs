@@ -18,7 +18,7 @@ use crate::error::ProcessError;
 use crate::group::Group;
 
 /// How long the pipes of a dead child are still read. Only a process that left the group can hold them open this long.
-const AFTER_DEATH: Duration = Duration::from_secs(1);
+const AFTER_DEATH: Duration = Duration::from_secs(5);
 
 /// Until when a child may live.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 //! Landing on the origin: what moves, what is refused, and that nothing moves before.
 
 use std::fs;
+use std::time::{Duration, Instant};
 
 use roboco_domain::vcs::Oid;
 use roboco_git::{Landing, Method, PushRefusal, Pushed, Target};
@@ -205,4 +206,26 @@ async fn a_target_that_is_gone_is_named() {
     git(&world.origin, &["branch", "-D", "release"]).await;
     git(&world.origin, &["branch", "release/9"]).await;
     world.repos.cut_branch(world.project, &leaf(), &gone).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_landing_that_nobody_waits_for_is_still_whole() {
+    let world = World::new().await;
+    let cut = world.cut().await;
+    for n in 0..200 {
+        write(&cut.tree_path, &format!("many/{n}.txt"), format!("{n}\n"));
+    }
+    let head = world.commit("r1").await.oid;
+    let Landing::Ready { base, commit, .. } = world.repos.prepare_landing(&world.landing(&head)).await.unwrap() else { panic!() };
+    // The caller gives up the moment it has begun.
+    let target = main();
+    let push = world.repos.push_landing(world.project, &target, &commit, &base);
+    assert!(tokio::time::timeout(Duration::from_millis(5), push).await.is_err());
+    let started = Instant::now();
+    while git(&world.origin, &["rev-parse", "main"]).await != commit.as_str() {
+        assert!(started.elapsed() < Duration::from_secs(30), "the push was torn off");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(git(&world.origin, &["status", "--porcelain"]).await, "");
+    assert_eq!(world.repos.push_landing(world.project, &main(), &commit, &base).await.unwrap(), Pushed::Landed);
 }
