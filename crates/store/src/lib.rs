@@ -4,6 +4,10 @@
 //! but the database. Two kinds of rows are written beside decisions because they are no decisions: heartbeats of leases, and records that
 //! may be lost with the last 20 milliseconds (refused calls, transcript blocks).
 
+mod sql;
+
+pub use sql::{OpenError, OpenOptions, SqlStore};
+
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -166,7 +170,7 @@ pub struct TaskFilter {
     pub project: Option<ProjectId>,
     /// Older than this one.
     pub before: Option<u64>,
-    /// At most this many; capped at 200.
+    /// At most this many; 0, and everything above 200, means 200.
     pub limit: u64,
 }
 

@@ -1,0 +1,292 @@
+//! What one commit promises.
+
+use std::sync::Arc;
+
+use roboco_domain::effect::EffectResult;
+use roboco_domain::event::Event;
+use roboco_domain::id::{InboxNumber, TaskNumber};
+use roboco_domain::spawn::{Epoch, Seat, SpawnState};
+use roboco_domain::task::Stage;
+use roboco_store::{CommitRequest, Committed, IntentState, OpenIntent, Replay, SqlStore, Store};
+
+use crate::place::Place;
+use crate::sample::{
+    NOW, agent, change, changed, created, cut_branch, inbox_item, intent_id, is_committed, later, lease, next, note, outcome, picture,
+    project, request, spawn, spawn_id, task,
+};
+
+/// A request that touches every kind of row.
+async fn everything(store: &SqlStore) -> CommitRequest {
+    let numbers = store.next_numbers().await.unwrap();
+    let task = task(store.company(), numbers.task);
+    let project = project(store.company(), "shop");
+    let spawn = spawn(&task, 1);
+    let item = inbox_item(numbers.inbox, task.id);
+    let mut request = request(numbers);
+    request.task = Some(task.id);
+    request.spawn = Some(spawn.id);
+    request.moved = Some((Stage::Backlog, Stage::Ready));
+    request.events = vec![
+        Event::ProjectAdded { project: Box::new(project.clone()) },
+        Event::TaskCreated { task: Box::new(task.clone()) },
+        Event::TaskActivated {},
+        Event::SpawnIntended { spawn: Box::new(spawn.clone()) },
+        Event::InboxOpened { item: item.clone() },
+    ];
+    request.effects = vec![cut_branch(&task), cut_branch(&task)];
+    request.replay = Some(Replay { key: "s:1".into(), digest: "d".into(), answer: "{\"a\":1}".into(), waits_for: Some(intent_id()) });
+    request.changes.seat = Some(Seat { agent: spawn.agent, version: 1, epoch: Epoch(1), spawn: Some(spawn.id) });
+    request.changes.inbox = vec![item];
+    request.changes.project = Some(Arc::new(project));
+    request.changes.spawn = Some(spawn);
+    request.changes.task = Some(Arc::new(task));
+    request
+}
+
+pub(crate) async fn every_kind_of_row_comes_back_as_it_was_written(place: &Place) {
+    let store = place.open().await;
+    let mut listener = store.subscribe();
+    let wanted = everything(&store).await;
+    assert_eq!(store.commit(wanted.clone()).await.unwrap(), Committed::Yes(5));
+
+    for store in [store, place.open().await] {
+        let task = wanted.changes.task.clone().unwrap();
+        let project = wanted.changes.project.clone().unwrap();
+        let spawn = wanted.changes.spawn.clone().unwrap();
+        assert_eq!(store.task(task.id).await.unwrap(), Some(Arc::clone(&task)));
+        assert_eq!(store.open_tasks().await.unwrap(), vec![Arc::clone(&task)]);
+        assert_eq!(store.project(project.id).await.unwrap(), Some(Arc::clone(&project)));
+        assert_eq!(store.project_by_slug("shop").await.unwrap(), Some(Arc::clone(&project)));
+        assert_eq!(store.project_by_slug("other").await.unwrap(), None);
+        assert_eq!(store.projects().await.unwrap(), vec![project]);
+        assert_eq!(store.spawn(spawn.id).await.unwrap(), Some(spawn.clone()));
+        assert_eq!(store.spawn_by_number(spawn.number).await.unwrap(), Some(spawn.clone()));
+        assert_eq!(store.live_spawns().await.unwrap(), vec![spawn.clone()]);
+        assert_eq!(store.spawns_of(task.id).await.unwrap(), vec![spawn.clone()]);
+        assert_eq!(store.seat(spawn.agent).await.unwrap(), wanted.changes.seat.clone().unwrap());
+        assert_eq!(store.seat(agent(9)).await.unwrap(), Seat::empty(agent(9)));
+        assert_eq!(store.open_inbox(Some(task.id)).await.unwrap(), wanted.changes.inbox);
+        assert_eq!(store.replay("s:1").await.unwrap(), wanted.replay);
+        assert_eq!(store.replay("s:2").await.unwrap(), None);
+        let intents: Vec<OpenIntent> = wanted
+            .effects
+            .iter()
+            .map(|it| OpenIntent { intent: it.intent, effect: it.effect.clone(), attempts: 0, not_before: NOW })
+            .collect();
+        assert_eq!(store.open_intents().await.unwrap(), intents);
+        assert_eq!(store.intent(intents[0].intent).await.unwrap(), IntentState::Open);
+        assert_eq!(store.intent(intent_id()).await.unwrap(), IntentState::Unknown);
+        let numbers = store.next_numbers().await.unwrap();
+        assert_eq!((numbers.task, numbers.inbox), (TaskNumber(2), InboxNumber(2)));
+        let log = store.events(0, None, 100).await.unwrap();
+        assert_eq!(log.iter().map(|row| row.seq).collect::<Vec<_>>(), [1, 2, 3, 4, 5]);
+        assert_eq!(log.iter().map(|row| row.event.clone()).collect::<Vec<_>>(), wanted.events);
+        assert!(log.iter().all(|row| (row.at, row.actor, row.correlation) == (NOW, wanted.actor, wanted.correlation)));
+        assert!(log.iter().all(|row| (row.task, row.spawn) == (wanted.task, wanted.spawn)));
+        store.ping().await.unwrap();
+    }
+    for n in 1..=5 {
+        assert_eq!(listener.recv().await.unwrap().seq, n);
+    }
+}
+
+pub(crate) async fn a_row_with_another_version_is_stale_and_nothing_is_written(place: &Place) {
+    let store = place.open().await;
+    let first = everything(&store).await;
+    assert!(is_committed(store.commit(first.clone()).await.unwrap()));
+    let mut listener = store.subscribe();
+    let before = picture(&store).await;
+    let rows = &first.changes;
+
+    // Each case touches one row with a version that was seen before, or skips one, beside a row that is current.
+    for version in [1, 3] {
+        let mut task = (**rows.task.as_ref().unwrap()).clone();
+        let mut project = (**rows.project.as_ref().unwrap()).clone();
+        let (mut spawn, mut seat, mut item) = (rows.spawn.clone().unwrap(), rows.seat.clone().unwrap(), rows.inbox[0].clone());
+        (task.version, project.version, spawn.version, seat.version, item.version) = (version, version, version, version, version);
+        let mut cases = Vec::new();
+        for _ in 0..5 {
+            cases.push(change(&store, next(rows.task.as_ref().unwrap(), |t| t.title = "changed".into())).await);
+        }
+        cases[0].changes.task = Some(Arc::new(task));
+        cases[1].changes.project = Some(Arc::new(project));
+        cases[2].changes.spawn = Some(spawn);
+        cases[3].changes.seat = Some(seat);
+        cases[4].changes.inbox = vec![item];
+        for (index, case) in cases.into_iter().enumerate() {
+            assert_eq!(store.commit(case).await.unwrap(), Committed::Stale, "case {index} with version {version}");
+        }
+    }
+    assert_eq!(picture(&store).await, before);
+    assert!(listener.try_recv().is_err(), "a refused commit was published");
+
+    // The same rows with the right versions are taken.
+    let mut good = change(&store, next(rows.task.as_ref().unwrap(), |t| t.title = "changed".into())).await;
+    good.changes.seat = rows.seat.clone().map(|seat| Seat { version: 2, ..seat });
+    good.changes.inbox = vec![rows.inbox[0].clone()];
+    good.changes.inbox[0].version = 2;
+    good.changes.inbox[0].decided_at = Some(NOW);
+    assert_eq!(store.commit(good).await.unwrap(), Committed::Yes(6));
+    assert_eq!(store.open_inbox(None).await.unwrap(), vec![]);
+}
+
+pub(crate) async fn numbers_are_checked_only_when_something_is_created(place: &Place) {
+    let store = place.open().await;
+    let old = store.next_numbers().await.unwrap();
+    let first = created(&store).await;
+
+    let mut late = request(old);
+    late.changes.task = Some(Arc::new(task(store.company(), old.task)));
+    assert_eq!(store.commit(late).await.unwrap(), Committed::Stale);
+    let mut item = request(store.next_numbers().await.unwrap());
+    item.changes.inbox = vec![inbox_item(InboxNumber(1), first.id)];
+    assert!(is_committed(store.commit(item).await.unwrap()));
+    let mut late = request(old);
+    late.changes.inbox = vec![inbox_item(InboxNumber(1), first.id)];
+    assert_eq!(store.commit(late).await.unwrap(), Committed::Stale);
+
+    // A change of a row that is there needs no number.
+    let mut change = change(&store, next(&first, |_| {})).await;
+    change.numbers = old;
+    assert!(is_committed(store.commit(change).await.unwrap()));
+}
+
+pub(crate) async fn an_ended_row_is_checked_by_the_database(place: &Place) {
+    let store = place.open().await;
+    let first = created(&store).await;
+    let done = changed(&store, &first, |t| t.stage = Stage::Done).await;
+    assert_eq!(store.open_tasks().await.unwrap(), vec![]);
+    assert_eq!(store.task(done.id).await.unwrap(), Some(Arc::clone(&done)));
+
+    let noted = changed(&store, &done, |t| t.title = "noted".into()).await;
+    let again = change(&store, next(&done, |t| t.title = "lost".into())).await;
+    assert_eq!(store.commit(again).await.unwrap(), Committed::Stale);
+    assert_eq!(store.task(done.id).await.unwrap(), Some(noted));
+    assert_eq!(store.events(0, None, 100).await.unwrap().len(), 3);
+
+    let live = created(&store).await;
+    let mut request = request(store.next_numbers().await.unwrap());
+    let intended = spawn(&live, 1);
+    request.changes.spawn = Some(intended.clone());
+    assert!(is_committed(store.commit(request.clone()).await.unwrap()));
+    let mut ended = intended.clone();
+    (ended.state, ended.version) = (SpawnState::Ended, 2);
+    request.changes.spawn = Some(ended.clone());
+    assert!(is_committed(store.commit(request.clone()).await.unwrap()));
+    assert_eq!(store.live_spawns().await.unwrap(), vec![]);
+    assert_eq!(store.spawn_by_number(ended.number).await.unwrap(), Some(ended.clone()));
+    assert_eq!(store.commit(request).await.unwrap(), Committed::Stale);
+}
+
+pub(crate) async fn the_move_is_noted_on_the_event_that_moved(place: &Place) {
+    let store = place.open().await;
+    let task = created(&store).await;
+    let mut request = change(&store, next(&task, |t| t.stage = Stage::Working)).await;
+    request.events = vec![note("before"), Event::TaskStarted {}, note("after")];
+    request.moved = Some((Stage::Ready, Stage::Working));
+    assert_eq!(store.commit(request).await.unwrap(), Committed::Yes(4));
+    let moves: Vec<_> = store.events(1, None, 10).await.unwrap().iter().map(|row| row.moved).collect();
+    assert_eq!(moves, [None, Some((Stage::Ready, Stage::Working)), None]);
+}
+
+pub(crate) async fn a_settled_effect_keeps_its_first_result(place: &Place) {
+    let store = place.open().await;
+    let task = created(&store).await;
+    let wanted = cut_branch(&task);
+    let mut request = change(&store, next(&task, |_| {})).await;
+    request.effects = vec![wanted.clone()];
+    assert!(is_committed(store.commit(request).await.unwrap()));
+
+    store.retry_intent(wanted.intent, 3, later(60_000), "git said \0no").await.unwrap();
+    let open = store.open_intents().await.unwrap();
+    assert_eq!((open.len(), open[0].attempts, open[0].not_before), (1, 3, later(60_000)));
+
+    for result in [outcome(), EffectResult::Finished] {
+        let current = store.task(task.id).await.unwrap().unwrap();
+        let mut request = change(&store, next(&current, |_| {})).await;
+        request.settles = Some((wanted.intent, result));
+        assert!(is_committed(store.commit(request).await.unwrap()));
+        assert_eq!(store.intent(wanted.intent).await.unwrap(), IntentState::Settled(outcome()));
+    }
+    assert_eq!(store.open_intents().await.unwrap(), vec![]);
+    store.retry_intent(wanted.intent, 4, later(90_000), "late").await.unwrap();
+    assert_eq!(store.intent(wanted.intent).await.unwrap(), IntentState::Settled(outcome()));
+}
+
+pub(crate) async fn a_key_answers_once(place: &Place) {
+    let store = place.open().await;
+    let task = created(&store).await;
+    let answer = |text: &str| Some(Replay { key: "token:k".into(), digest: "d".into(), answer: text.into(), waits_for: None });
+    let mut first = change(&store, next(&task, |_| {})).await;
+    first.replay = answer("1");
+    assert!(is_committed(store.commit(first).await.unwrap()));
+
+    let current = store.task(task.id).await.unwrap().unwrap();
+    let mut second = change(&store, next(&current, |_| {})).await;
+    second.replay = answer("2");
+    assert_eq!(store.commit(second).await.unwrap(), Committed::Stale);
+    assert_eq!(store.replay("token:k").await.unwrap(), answer("1"));
+    assert_eq!(store.task(task.id).await.unwrap(), Some(current));
+    assert_eq!(store.events(0, None, 100).await.unwrap().len(), 2);
+}
+
+pub(crate) async fn a_heartbeat_is_kept_by_the_holder_alone(place: &Place) {
+    let store = place.open().await;
+    let task = created(&store).await;
+    let holder = spawn_id();
+    let held = changed(&store, &task, |t| t.ownership.lease = Some(lease(holder, later(1000)))).await;
+
+    let cases = [(spawn_id(), later(9000), later(1000)), (holder, later(500), later(1000)), (holder, later(2000), later(2000))];
+    for (spawn, until, expected) in cases {
+        store.renew_lease(task.id, spawn, until).await.unwrap();
+        for store in [&store, &place.open().await] {
+            let seen = store.task(task.id).await.unwrap().unwrap();
+            assert_eq!(seen.ownership.lease.as_ref().unwrap().expires_at, expected);
+            assert_eq!(seen.version, held.version);
+        }
+    }
+    assert_eq!(store.events(0, None, 100).await.unwrap().len(), 2, "a heartbeat is no event");
+
+    let free = changed(&store, &store.task(task.id).await.unwrap().unwrap(), |t| t.ownership.lease = None).await;
+    store.renew_lease(task.id, holder, later(9000)).await.unwrap();
+    assert_eq!(store.task(task.id).await.unwrap(), Some(Arc::clone(&free)));
+    assert_eq!(place.open().await.task(task.id).await.unwrap(), Some(free));
+}
+
+pub(crate) async fn a_decision_does_not_undo_a_heartbeat(place: &Place) {
+    let store = place.open().await;
+    let task = created(&store).await;
+    let holder = spawn_id();
+    let held = changed(&store, &task, |t| t.ownership.lease = Some(lease(holder, later(1000)))).await;
+    let decided = next(&held, |t| t.title = "decided before the heartbeat".into());
+    store.renew_lease(task.id, holder, later(5000)).await.unwrap();
+    assert!(is_committed(store.commit(change(&store, decided).await).await.unwrap()));
+    for store in [&store, &place.open().await] {
+        let seen = store.task(task.id).await.unwrap().unwrap();
+        assert_eq!(seen.title, "decided before the heartbeat");
+        assert_eq!(seen.ownership.lease.as_ref().unwrap().expires_at, later(5000));
+    }
+    // Another right is another matter.
+    let other = spawn_id();
+    let seen = store.task(task.id).await.unwrap().unwrap();
+    changed(&store, &seen, |t| t.ownership.lease = Some(lease(other, later(2000)))).await;
+    let seen = place.open().await.task(task.id).await.unwrap().unwrap();
+    assert_eq!(seen.ownership.lease.as_ref().unwrap().expires_at, later(2000));
+}
+
+pub(crate) async fn a_typical_commit_is_a_handful_of_statements(place: &Place) {
+    let store = place.open().await;
+    let task = created(&store).await;
+    let mut claim = change(&store, next(&task, |_| {})).await;
+    claim.changes.seat = Some(Seat { agent: agent(1), version: 1, epoch: Epoch(1), spawn: None });
+    claim.events = vec![note("1"), note("2"), note("3")];
+    claim.effects = vec![cut_branch(&task)];
+    let before = store.statements();
+    assert!(is_committed(store.commit(claim).await.unwrap()));
+    assert_eq!(store.statements() - before, 5, "task, seat, events, effects, counter");
+
+    let before = store.statements();
+    let stale = change(&store, next(&task, |_| {})).await;
+    assert_eq!(store.commit(stale).await.unwrap(), Committed::Stale);
+    assert_eq!(store.statements() - before, 0, "memory knows that the race is lost");
+}

@@ -1,0 +1,56 @@
+//! Which process may write.
+
+use std::time::Duration;
+
+use roboco_store::{Committed, Leadership, Store};
+
+use crate::place::Place;
+use crate::sample::{NOW, change, changed, created, is_committed, later, next, picture};
+
+const TTL: Duration = Duration::from_secs(30);
+
+pub(crate) async fn a_second_process_waits_until_the_right_ends(place: &Place) {
+    let (a, b) = (place.open().await, place.open().await);
+    assert_eq!(a.company(), b.company());
+    assert_eq!(a.lead("a", NOW, TTL).await.unwrap(), Leadership::Leads(1));
+    assert_eq!(b.lead("b", later(29_999), TTL).await.unwrap(), Leadership::HeldBy("a".into(), later(30_000)));
+    assert_eq!(a.lead("a", later(20_000), TTL).await.unwrap(), Leadership::Leads(1), "renewing keeps the epoch");
+    assert_eq!(b.lead("b", later(40_000), TTL).await.unwrap(), Leadership::HeldBy("a".into(), later(50_000)));
+    assert_eq!(b.lead("b", later(50_000), TTL).await.unwrap(), Leadership::Leads(2));
+    assert_eq!(a.lead("a", later(50_001), TTL).await.unwrap(), Leadership::HeldBy("b".into(), later(80_000)));
+    a.resign("a").await.unwrap();
+    assert_eq!(a.lead("a", later(50_002), TTL).await.unwrap(), Leadership::HeldBy("b".into(), later(80_000)), "only the holder resigns");
+    b.resign("b").await.unwrap();
+    assert_eq!(a.lead("a", later(50_003), TTL).await.unwrap(), Leadership::Leads(3));
+}
+
+pub(crate) async fn a_process_that_lost_the_right_writes_nothing_more(place: &Place) {
+    let (a, b) = (place.open().await, place.open().await);
+    assert_eq!(a.lead("a", NOW, TTL).await.unwrap(), Leadership::Leads(1));
+    let task = created(&a).await;
+    assert_eq!(b.lead("b", later(31_000), TTL).await.unwrap(), Leadership::Leads(2));
+    assert_eq!(b.open_tasks().await.unwrap(), vec![task.clone()], "a new leader has seen everything");
+
+    let refused = a.commit(change(&a, next(&task, |t| t.title = "too late".into())).await).await.unwrap_err();
+    assert!(!refused.retryable && refused.message.contains("b leads"), "{refused}");
+    let mine = changed(&b, &task, |t| t.title = "mine".into()).await;
+    assert_eq!(b.task(task.id).await.unwrap(), Some(mine.clone()));
+    assert_eq!(place.open().await.task(task.id).await.unwrap(), Some(mine));
+}
+
+pub(crate) async fn another_writer_is_noticed_and_its_work_is_seen(place: &Place) {
+    let (a, b) = (place.open().await, place.open().await);
+    let mut listener = b.subscribe();
+    let task = created(&a).await;
+    let current = changed(&a, &task, |t| t.title = "by a".into()).await;
+    let fresh = crate::sample::task(b.company(), b.next_numbers().await.unwrap().task);
+    let late = change(&b, std::sync::Arc::new(fresh)).await;
+    assert_eq!(b.commit(late).await.unwrap(), Committed::Stale);
+
+    assert_eq!(b.task(task.id).await.unwrap(), Some(current.clone()));
+    assert_eq!([listener.recv().await.unwrap().seq, listener.recv().await.unwrap().seq], [1, 2]);
+    assert!(is_committed(b.commit(change(&b, next(&current, |_| {})).await).await.unwrap()));
+    assert_eq!(listener.recv().await.unwrap().seq, 3);
+    assert_eq!(a.commit(change(&a, next(&current, |_| {})).await).await.unwrap(), Committed::Stale);
+    assert_eq!(picture(&a).await, picture(&b).await);
+}
