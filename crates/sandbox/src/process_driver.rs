@@ -245,13 +245,14 @@ impl Driver for ProcessDriver {
         let (Some(stdin), Some(stdout), Some(stderr)) = (child.stdin.take(), child.stdout.take(), child.stderr.take()) else {
             return Err(SandboxError::Setup { name: name.clone(), detail: "its pipes are missing".into() });
         };
+        let tree = if confinement.is_confined() { Tree::Confined } else { Tree::Open(name.clone(), labels) };
         Sandbox::attach(Parts {
             name: name.clone(),
             pid: child.pid(),
             stdin: Box::new(stdin),
             stdout: Box::new(stdout),
             stderr: Box::new(stderr),
-            main: Box::new(Main { child, groups }),
+            main: Box::new(Main { child, groups, tree }),
         })
         .await
     }
@@ -326,6 +327,15 @@ struct Main {
     // The process comes first: its groups can be removed only when it is gone.
     child: Child,
     groups: ControlGroups,
+    tree: Tree,
+}
+
+/// How everything inside is ended.
+enum Tree {
+    /// It dies with the outermost process.
+    Confined,
+    /// It must be found, by name and labels.
+    Open(String, Labels),
 }
 
 #[async_trait]
@@ -342,7 +352,18 @@ impl MainProcess for Main {
     }
 
     fn kill(&mut self) {
+        if let Tree::Open(name, labels) = &self.tree {
+            observe::kill_now(name, labels);
+        }
         self.child.kill_group();
+    }
+}
+
+impl Drop for Main {
+    fn drop(&mut self) {
+        if self.child.try_wait().ok().flatten().is_none() {
+            self.kill();
+        }
     }
 }
 

@@ -21,6 +21,9 @@ const FREED: Duration = Duration::from_secs(2);
 /// Pause between looks at it.
 const LOOK: Duration = Duration::from_millis(10);
 
+/// Looks taken while killing without waiting.
+const KILL_ROUNDS: u32 = 4;
+
 #[derive(Debug, Clone)]
 struct Marked {
     pid: u32,
@@ -84,6 +87,20 @@ pub(super) async fn remove(name: &str, labels: &Labels) -> io::Result<Removed> {
             kill_tree(process);
         }
         tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// Kills at once everything that wears this name and these labels, and everything below it. For places where nothing can be waited
+/// for; what is born in between is caught by the next round.
+pub(super) fn kill_now(name: &str, labels: &Labels) {
+    for _ in 0..KILL_ROUNDS {
+        let all = pids().unwrap_or_default().into_iter().filter_map(marked_process);
+        let ours: Vec<Marked> =
+            all.filter(|process| process.name == name && process.place == PlaceOf::Outside && wears(process, labels)).collect();
+        if ours.is_empty() {
+            return;
+        }
+        ours.iter().for_each(kill_tree);
     }
 }
 
