@@ -450,10 +450,10 @@ mod tests {
 
     #[test]
     fn what_only_confinement_can_do_is_refused_without_it() {
-        let same = Mount::same("/work", Access::ReadWrite);
+        let same = Mount::same("/tree", Access::ReadWrite);
         let moved = Mount { host: "/a".into(), inside: "/b".into(), access: Access::ReadOnly };
         assert!(check_unconfined("x", std::slice::from_ref(&same), &[]).is_ok());
         assert!(check_unconfined("x", &[same.clone(), moved], &[]).unwrap_err().to_string().contains("/a cannot appear as /b"));
-        assert!(check_unconfined("x", &[same], &["/work/.npmrc".into()]).unwrap_err().to_string().contains("cannot be hidden"));
+        assert!(check_unconfined("x", &[same], &["/tree/.npmrc".into()]).unwrap_err().to_string().contains("cannot be hidden"));
     }
 }
