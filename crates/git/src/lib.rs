@@ -13,7 +13,8 @@
 //! - Every branch is moved by compare-and-swap. Every step may be repeated after a crash and then gives the same result.
 //! - Nothing that is not saved in a ref is deleted, except in trees that are made to be thrown away.
 //!
-//! This crate knows no tasks, no stages, no database and no clock: moments, messages and names come in as arguments.
+//! This crate knows no tasks, no stages and no database: moments, messages and names come in as arguments. It looks at the clock only to
+//! tell how old a file is and to find unused names.
 
 mod add;
 mod branch;
