@@ -30,6 +30,8 @@ const GROUP: usize = 64;
 const QUEUE: usize = 1024;
 /// Spawns whose transcript volume is remembered; it can be counted again at any time.
 const VOLUMES: usize = 1024;
+/// Events that another process has written are read this many at a time.
+const MISSED_PAGE: u64 = 500;
 /// The epoch of a process that never led.
 const NEVER_LED: u64 = 0;
 
@@ -269,14 +271,17 @@ impl Lane {
     /// Loads memory anew and publishes what was committed without being published.
     async fn reload(&mut self) -> Result<(), StoreFault> {
         self.trust = Trust::Doubtful;
-        let next = self.shared.read(|memory| memory.counter.event);
-        let memory = load::memory(&self.db, self.shared.company).await?;
-        let missed = load::events(&self.db, self.shared.company, next.saturating_sub(1), memory.counter.event).await?;
-        self.shared.change(|old| *old = memory);
-        for event in missed {
-            publish(&self.shared, Arc::new(event));
-        }
         self.volumes.clear();
+        let memory = load::memory(&self.db, self.shared.company).await?;
+        let end = memory.counter.event;
+        let mut next = self.shared.change(|old| std::mem::replace(old, memory)).counter.event;
+        while next < end {
+            let before = Ord::min(end, next + MISSED_PAGE);
+            for event in load::events(&self.db, self.shared.company, next.saturating_sub(1), before).await? {
+                publish(&self.shared, Arc::new(event));
+            }
+            next = before;
+        }
         self.trust = Trust::Certain;
         Ok(())
     }

@@ -229,7 +229,7 @@ impl Planner<'_> {
                 .filter(task::Column::Version.eq(rows::stored(version - 1)))
                 .build(self.target.backend),
         };
-        self.write(statement, miss(known.is_some() || task.version == 1));
+        self.write(statement, miss(task.version, known.as_ref()));
         self.staged.tasks.insert(task.id, task);
         Ok(())
     }
@@ -250,7 +250,7 @@ impl Planner<'_> {
     }
 
     fn spawn(&mut self, it: &Spawn) -> Result<(), StoreFault> {
-        let known = self.known_spawn(it.id).is_some();
+        let on_miss = miss(it.version, self.known_spawn(it.id));
         let row = rows::spawn_row(self.target.company, it)?.into_active_model();
         let statement = match it.version {
             1 => spawn::Entity::insert(row).build(self.target.backend),
@@ -260,7 +260,7 @@ impl Planner<'_> {
                 .filter(spawn::Column::Version.eq(rows::stored(version - 1)))
                 .build(self.target.backend),
         };
-        self.write(statement, miss(known || it.version == 1));
+        self.write(statement, on_miss);
         self.staged.spawns.insert(it.id, it.clone());
         Ok(())
     }
@@ -280,7 +280,7 @@ impl Planner<'_> {
     }
 
     fn inbox(&mut self, it: &InboxItem) -> Result<(), StoreFault> {
-        let known = self.known_inbox(it).is_some();
+        let on_miss = miss(it.version, self.known_inbox(it));
         let row = rows::inbox_row(self.target.company, it)?.into_active_model();
         let statement = match it.version {
             1 => inbox::Entity::insert(row).build(self.target.backend),
@@ -290,7 +290,7 @@ impl Planner<'_> {
                 .filter(inbox::Column::Version.eq(rows::stored(version - 1)))
                 .build(self.target.backend),
         };
-        self.write(statement, miss(known || it.version == 1));
+        self.write(statement, on_miss);
         self.staged.inbox.insert(it.number, it.clone());
         Ok(())
     }
@@ -395,8 +395,9 @@ fn follows(version: u64, known: Option<u64>) -> bool {
     known.map_or(version >= 1, |known| version == known + 1)
 }
 
-const fn miss(in_memory: bool) -> Miss {
-    if in_memory { Miss::Lost } else { Miss::Stale }
+/// What it means that a row was not as expected: only of an ended row does memory know nothing.
+fn miss<T>(version: u64, known: Option<&T>) -> Miss {
+    if version == 1 || known.is_some() { Miss::Lost } else { Miss::Stale }
 }
 
 /// A decision was made on the lease as it was loaded; a heartbeat since then must not be undone by it.

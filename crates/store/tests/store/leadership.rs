@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use roboco_store::{Committed, Leadership, Store};
+use tokio::time::{Instant, sleep};
 
 use crate::place::Place;
 use crate::sample::{NOW, change, changed, created, is_committed, later, next, picture};
@@ -53,4 +54,38 @@ pub(crate) async fn another_writer_is_noticed_and_its_work_is_seen(place: &Place
     assert_eq!(listener.recv().await.unwrap().seq, 3);
     assert_eq!(a.commit(change(&a, next(&current, |_| {})).await).await.unwrap(), Committed::Stale);
     assert_eq!(picture(&a).await, picture(&b).await);
+}
+
+#[tokio::test]
+async fn a_server_that_cuts_connections_is_found_again() {
+    let place = Place::postgres().await;
+    let store = place.open().await;
+    let mut task = created(&store).await;
+    for round in 0..3 {
+        // Every connection is cut, the writer's and the readers'.
+        place
+            .execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()",
+            )
+            .await;
+        let wanted = next(&task, |t| t.title = format!("round {round}"));
+        let deadline = Instant::now() + Duration::from_secs(20);
+        loop {
+            match store.commit(change(&store, wanted.clone()).await).await {
+                Ok(Committed::Yes(_)) => break,
+                Ok(Committed::Stale) => panic!("nobody else writes"),
+                Err(fault) => assert!(fault.retryable, "{fault}"),
+            }
+            assert!(Instant::now() < deadline, "the store did not recover");
+            sleep(Duration::from_millis(5)).await;
+        }
+        task = wanted;
+        assert_eq!(store.task(task.id).await.unwrap(), Some(task.clone()));
+    }
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while let Err(fault) = store.ping().await {
+        assert!(fault.retryable && Instant::now() < deadline, "{fault}");
+    }
+    assert_eq!(picture(&store).await, picture(&place.open().await).await);
+    place.remove().await;
 }

@@ -1,5 +1,7 @@
 //! One suite for both databases: what the store promises must hold on each of them alike.
 
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a broken expectation is how a test fails, in what it calls too")]
+
 mod commits;
 mod concurrency;
 mod leadership;

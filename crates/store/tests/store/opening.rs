@@ -28,7 +28,7 @@ const TABLES: &[&str] = &[
 ];
 
 async fn refusal(url: &str) -> OpenError {
-    SqlStore::open(OpenOptions::new(url)).await.err().expect("it was opened")
+    SqlStore::open(OpenOptions::new(url)).await.expect_err("it was opened")
 }
 
 pub(crate) async fn a_fresh_schema_has_exactly_the_expected_tables(place: &Place) {

@@ -134,7 +134,9 @@ pub(crate) async fn old_records_are_removed_and_young_ones_stay(place: &Place) {
     for (n, at) in (1..).zip(ages(limits::TRANSCRIPT_KEEP)) {
         store.append_transcript(spawn, vec![Block { at, ..block(n, "t") }]).await.unwrap();
     }
-    ages(limits::ATTEMPT_KEEP).map(|at| store.record_attempt(attempt(at, "no")));
+    for at in ages(limits::ATTEMPT_KEEP) {
+        store.record_attempt(attempt(at, "no"));
+    }
     until_kept(&store, 2).await;
 
     store.prune(now).await.unwrap();
