@@ -1,7 +1,6 @@
 //! What a spawn is started with: the system prompt of its role and the brief of its task. Generated parts come from the registry.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
 use minijinja::{Environment, UndefinedBehavior, context};
 use roboco_domain::decide::standard_rules;
@@ -71,12 +70,11 @@ impl Prompts {
 
 /// The role's verbs with their arguments, one line each.
 pub fn verb_table(role: Role) -> String {
-    let mut table = String::new();
-    for verb in standard_rules().granted(role) {
+    let line = |verb: Verb| {
         let ends = if verb.ends() == Ends::Session { " Ends your part." } else { "" };
-        let _ = writeln!(table, "- `{verb}({})`: {}{ends}", signature(verb), verb.help());
-    }
-    table
+        format!("- `{verb}({})`: {}{ends}", signature(verb), verb.help())
+    };
+    standard_rules().granted(role).into_iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
 /// The arguments of a verb; optional ones carry a question mark.

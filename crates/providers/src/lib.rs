@@ -47,7 +47,7 @@ pub trait Provider: Send + Sync {
 }
 
 /// Reads what one client process writes. Fed line by line, in order, without line ends; bytes that are not UTF-8 were replaced before.
-pub trait Parser: Send {
+pub trait Parser: Send + Sync {
     /// Reads one line. `now` is when it arrived; clock times in limit texts are read against it.
     fn line(&mut self, now: Timestamp, channel: Channel, line: &str) -> Vec<ClientEvent>;
 

@@ -1,0 +1,121 @@
+//! The outbox: effects are taken one after the other per task, tried with back-off, and answered with a command.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use roboco_company::fault::Fault;
+use roboco_domain::command::SystemCommand;
+use roboco_domain::effect::{EffectResult, Intended};
+use roboco_domain::id::TaskId;
+use roboco_domain::limits;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+
+use crate::Shared;
+use crate::effects::Effects;
+
+/// Takes effects as they are committed, and those an earlier process left.
+pub(crate) struct Executor {
+    shared: Arc<Shared>,
+    effects: Arc<Effects>,
+    incoming: mpsc::UnboundedReceiver<Intended>,
+    queues: HashMap<TaskId, VecDeque<Intended>>,
+    running: JoinSet<TaskId>,
+}
+
+impl Executor {
+    pub(crate) async fn new(shared: Arc<Shared>) -> Result<Self, Fault> {
+        let incoming =
+            shared.company().signals().take_intents().ok_or_else(|| Fault::lasting("the effects of this company have a taker already"))?;
+        let effects = Arc::new(Effects::new(Arc::clone(&shared)));
+        let mut executor = Self { shared, effects, incoming, queues: HashMap::new(), running: JoinSet::new() };
+        for open in executor.shared.company().store().open_intents().await? {
+            tracing::info!(intent = %open.intent, effect = open.effect.kind(), "taking up an effect that was left");
+            executor.take(Intended { intent: open.intent, effect: open.effect });
+        }
+        Ok(executor)
+    }
+
+    /// Runs until told to stop; then what is under way is finished and the rest is left to the next start.
+    pub(crate) async fn run(mut self, mut stopped: watch::Receiver<bool>) {
+        loop {
+            tokio::select! {
+                Some(intended) = self.incoming.recv() => self.take(intended),
+                Some(ended) = self.running.join_next() => self.next(ended),
+                () = crate::told_to_stop(&mut stopped) => break,
+            }
+        }
+        let drain = async { while self.running.join_next().await.is_some() {} };
+        if tokio::time::timeout(limits::STOP_DRAIN, drain).await.is_err() {
+            tracing::warn!("effects were still under way; they are taken up again at the next start");
+        }
+    }
+
+    fn take(&mut self, intended: Intended) {
+        let task = intended.effect.task();
+        match self.queues.get_mut(&task) {
+            Some(queue) => queue.push_back(intended),
+            None => {
+                self.queues.insert(task, VecDeque::new());
+                self.start(intended);
+            }
+        }
+    }
+
+    fn start(&mut self, intended: Intended) {
+        let (shared, effects) = (Arc::clone(&self.shared), Arc::clone(&self.effects));
+        let task = intended.effect.task();
+        self.running.spawn(async move {
+            carry_out(&shared, &effects, intended).await;
+            task
+        });
+    }
+
+    fn next(&mut self, ended: Result<TaskId, tokio::task::JoinError>) {
+        match ended {
+            Ok(task) => match self.queues.get_mut(&task).and_then(VecDeque::pop_front) {
+                Some(intended) => self.start(intended),
+                None => {
+                    self.queues.remove(&task);
+                }
+            },
+            // Its row is still open, so the next start takes it up again; the queue behind it waits for that too.
+            Err(error) => tracing::error!(%error, "an effect's executor died"),
+        }
+    }
+}
+
+/// Tries an effect until it is answered for good.
+async fn carry_out(shared: &Shared, effects: &Effects, intended: Intended) {
+    let Intended { intent, effect } = intended;
+    let mut attempts = 0;
+    let result = loop {
+        match effects.perform(intent, &effect).await {
+            Ok(result) => break result,
+            Err(fault) => {
+                attempts += 1;
+                tracing::warn!(%intent, effect = effect.kind(), attempts, fault = fault.message, "an effect failed");
+                if !fault.retryable || attempts >= limits::OUTBOX_TRIES {
+                    break EffectResult::Failed { reason: fault.message };
+                }
+                let wait = (limits::OUTBOX_BACKOFF * 2u32.pow(attempts.min(10) - 1)).min(limits::OUTBOX_BACKOFF_MAX);
+                let not_before = shared.now().after(wait);
+                if let Err(error) = shared.company().store().retry_intent(intent, attempts, not_before, &fault.message).await {
+                    tracing::warn!(%error, "the failed try could not be noted");
+                }
+                tokio::time::sleep(wait).await;
+            }
+        }
+    };
+    let settle = SystemCommand::Settle { intent, effect: Box::new(effect), result };
+    // The work is done; only its record is missing. It is tried until the database answers, or at the next start.
+    for tries in 1u32..=limits::OUTBOX_TRIES {
+        match shared.company().execute_system(settle.clone()).await {
+            Ok(_) => return,
+            Err(fault) => {
+                tracing::error!(%intent, tries, fault = fault.message, "the result of an effect could not be recorded");
+                tokio::time::sleep((limits::OUTBOX_BACKOFF * 2u32.pow(tries.min(10))).min(limits::OUTBOX_BACKOFF_MAX)).await;
+            }
+        }
+    }
+}

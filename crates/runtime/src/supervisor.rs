@@ -1,0 +1,193 @@
+//! Carries out the plan: wakes on every commit that may matter, asks `domain::plan`, starts and stops.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use roboco_company::commit::Executed;
+use roboco_company::fault::Fault;
+use roboco_domain::command::SystemCommand;
+use roboco_domain::id::SpawnId;
+use roboco_domain::limits;
+use roboco_domain::outcome::Outcome;
+use roboco_domain::plan::{PlanInput, Policy, Start, plan};
+use roboco_domain::spawn::{Spawn, Usage};
+use roboco_domain::time::Timestamp;
+use roboco_providers::Capability;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+
+use crate::Shared;
+use crate::agent::{self, Instruction};
+use crate::launch::model_of;
+use crate::limits::{Parking, disk_stop};
+
+/// The net under the wake-ups: a look at least this often.
+const LOOK: Duration = Duration::from_secs(60);
+
+/// Owner of every actor.
+pub(crate) struct Supervisor {
+    shared: Arc<Shared>,
+    actors: JoinSet<SpawnId>,
+    orders: HashMap<SpawnId, mpsc::Sender<Instruction>>,
+    by_task: HashMap<tokio::task::Id, SpawnId>,
+    parking: Parking,
+}
+
+impl Supervisor {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared, actors: JoinSet::new(), orders: HashMap::new(), by_task: HashMap::new(), parking: Parking::default() }
+    }
+
+    /// Runs until told to stop; then every agent gets time to end.
+    pub(crate) async fn run(mut self, mut stopped: watch::Receiver<bool>) {
+        let shared = Arc::clone(&self.shared);
+        let mut next_look = tokio::time::Instant::now();
+        loop {
+            tokio::select! {
+                () = shared.company().signals().plan.notified() => {}
+                () = tokio::time::sleep_until(next_look) => {}
+                Some(ended) = self.actors.join_next_with_id() => self.gone(ended).await,
+                () = crate::told_to_stop(&mut stopped) => break,
+            }
+            let wait = match self.tick().await {
+                Ok(at) => at.map_or(LOOK, |at| at.since(shared.now()).min(LOOK)),
+                Err(fault) => {
+                    tracing::error!(fault = fault.message, "the plan could not be made; trying again");
+                    Duration::from_secs(1)
+                }
+            };
+            next_look = tokio::time::Instant::now() + wait.max(Duration::from_millis(5));
+        }
+        self.shut_down().await;
+    }
+
+    async fn tick(&mut self) -> Result<Option<Timestamp>, Fault> {
+        let company = Arc::clone(self.shared.company());
+        let (tasks, spawns) = (company.store().open_tasks().await?, company.store().live_spawns().await?);
+        let now = self.shared.now();
+        let policy = self.policy(now);
+        let made = plan(&PlanInput { now, roster: company.roster(), tasks: &tasks, spawns: &spawns, policy: &policy });
+        for (spawn, reason) in made.stop {
+            self.stop(spawn, reason).await?;
+        }
+        for task in made.expire {
+            company.execute_system(SystemCommand::ExpireLease { task }).await?;
+        }
+        for start in made.start {
+            self.start(&start, &policy).await?;
+        }
+        Ok(made.next_look)
+    }
+
+    fn policy(&self, now: Timestamp) -> Policy {
+        let config = &self.shared.config;
+        Policy {
+            max_spawns: config.max_spawns,
+            stopped: disk_stop(&config.data),
+            parked: self.parking.parked(now),
+            routes: config.routes.clone(),
+            default_provider: config.default_provider.clone(),
+        }
+    }
+
+    /// Records the run, then starts it. A refusal means that the world has moved on; the next look knows better.
+    async fn start(&mut self, start: &Start, policy: &Policy) -> Result<(), Fault> {
+        let company = Arc::clone(self.shared.company());
+        let Some(agent) = company.roster().agent(start.agent) else { return Ok(()) };
+        let provider = policy.provider(start.agent).to_owned();
+        let model = model_of(&self.shared, &provider, agent);
+        let resume = self.resumable(start, &provider).await?;
+        let planned = SystemCommand::PlanSpawn { task: start.task, agent: start.agent, verb: start.verb, provider, model, resume };
+        match company.execute_system(planned).await? {
+            Executed::Accepted { .. } => {}
+            Executed::Refused { rejection, .. } => {
+                tracing::debug!(agent = agent.slug, refusal = rejection.message, "not started");
+                return Ok(());
+            }
+        }
+        let Some(id) = company.store().seat(start.agent).await?.spawn else { return Ok(()) };
+        let Some(spawn) = company.store().spawn(id).await? else { return Ok(()) };
+        tracing::info!(spawn = %spawn.number, agent = agent.slug, verb = %spawn.verb, "starting");
+        let (sender, receiver) = mpsc::channel(4);
+        let actor = agent::run(Arc::clone(&self.shared), spawn, receiver);
+        let handle = self.actors.spawn(async move {
+            actor.await;
+            id
+        });
+        self.orders.insert(id, sender);
+        self.by_task.insert(handle.id(), id);
+        Ok(())
+    }
+
+    /// The conversation of the agent's last run for this task, when its client can go on with it.
+    async fn resumable(&self, start: &Start, provider: &str) -> Result<Option<String>, Fault> {
+        let can = roboco_providers::table::row(provider).is_some_and(|row| row.capabilities.has(Capability::Resume));
+        if !can {
+            return Ok(None);
+        }
+        let spawns = self.shared.company().store().spawns_of(start.task).await?;
+        let last = spawns.into_iter().rev().find(|s| s.agent == start.agent);
+        Ok(last.filter(|s| s.provider == provider && !matches!(s.outcome, Some(Outcome::Crashed { .. }))).and_then(|s| s.session))
+    }
+
+    async fn stop(&mut self, spawn: SpawnId, reason: String) -> Result<(), Fault> {
+        self.shared.company().execute_system(SystemCommand::RevokeSpawn { spawn, reason: reason.clone() }).await?;
+        match self.orders.get(&spawn) {
+            Some(orders) => {
+                // A full channel means that it is being stopped already.
+                if orders.try_send(Instruction::Stop(reason)).is_err() {
+                    tracing::debug!(%spawn, "is being stopped already");
+                }
+                Ok(())
+            }
+            // No actor runs it: its sandbox is gone, and only its row is left.
+            None => self.end_row(spawn, Outcome::Lost).await,
+        }
+    }
+
+    async fn end_row(&mut self, spawn: SpawnId, outcome: Outcome) -> Result<(), Fault> {
+        let ended = SystemCommand::SpawnEnded { spawn, outcome, usage: Usage::default() };
+        self.shared.company().execute_system(ended).await.map(drop)
+    }
+
+    async fn gone(&mut self, ended: Result<(tokio::task::Id, SpawnId), tokio::task::JoinError>) {
+        let spawn = match ended {
+            Ok((task, spawn)) => {
+                self.by_task.remove(&task);
+                spawn
+            }
+            Err(error) => {
+                let Some(spawn) = self.by_task.remove(&error.id()) else { return };
+                tracing::error!(%error, %spawn, "the actor of a spawn died");
+                let crashed = Outcome::Crashed { code: None, detail: "its supervisor failed; this is a bug".into() };
+                if let Err(fault) = self.end_row(spawn, crashed).await {
+                    tracing::error!(fault = fault.message, "its end could not be recorded");
+                }
+                spawn
+            }
+        };
+        self.orders.remove(&spawn);
+        if let Ok(Some(Spawn { provider, outcome: Some(outcome), .. })) = self.shared.company().store().spawn(spawn).await {
+            self.parking.note(&provider, &outcome, self.shared.now());
+        }
+    }
+
+    async fn shut_down(&mut self) {
+        for orders in self.orders.values() {
+            if orders.try_send(Instruction::Shutdown).is_err() {
+                tracing::debug!("an actor is ending already");
+            }
+        }
+        let drain = async {
+            while let Some(ended) = self.actors.join_next_with_id().await {
+                if let Err(error) = ended {
+                    tracing::error!(%error, "an actor died while shutting down");
+                }
+            }
+        };
+        if tokio::time::timeout(limits::STOP_DRAIN * 2, drain).await.is_err() {
+            tracing::warn!("some agents did not end in time; they are killed with this process");
+        }
+    }
+}
