@@ -14,7 +14,7 @@ use crate::outcome::Outcome;
 use crate::project::Project;
 use crate::snapshot::{Decision, Snapshot};
 use crate::spawn::{Seat, Spawn, SpawnState};
-use crate::task::{CommitRecord, Delivery, JournalNote, Lease, Pending, PullRequest, Review, Stage, Task};
+use crate::task::{CommitRecord, Delivery, Hold, JournalNote, Lease, Pending, PullRequest, Review, Stage, Task};
 use crate::time::Timestamp;
 use crate::verb::{Ends, Verb};
 
@@ -67,9 +67,13 @@ pub fn changes(world: &Snapshot, command: &Command, decision: &Decision) -> Chan
             Some(Pending { intent: intended.intent, kind, verb: verb?, since: world.now })
         }));
     }
+    let claimed = decision.events.iter().any(claims);
+    if let Some(spawn) = spawn.as_mut().filter(|s| claimed && command.actor.spawn() == Some(s.id)) {
+        // A run that takes work again is not over.
+        spawn.closed_by = None;
+    }
     close_spawn(&mut spawn, command, decision);
     // A claim touches the seat's row even when nothing in it changes, so that two claims of one agent cannot both be committed.
-    let claimed = decision.events.iter().any(claims);
     let touched = !decision.is_empty() && (world.task.is_none() || !concerns_only_the_spawn(decision));
     Changes {
         task: task.filter(|_| touched).map(|mut t| {
@@ -117,7 +121,8 @@ fn close_spawn(spawn: &mut Option<Spawn>, command: &Command, decision: &Decision
         (Actor::Agent(actor), Body::Verb { call, .. })
             if spawn.id == actor.spawn && call.verb().ends() == Ends::Session && decision.answer.waits_for.is_none() =>
         {
-            spawn.closed_by = Some(call.verb());
+            // The first closing verb says what came of the run; going idle afterwards does not.
+            spawn.closed_by.get_or_insert(call.verb());
         }
         (_, Body::System(SystemCommand::Settle { .. })) if decision.events.iter().any(|e| matches!(e, Event::HandedToQa { .. })) => {
             spawn.closed_by = Some(Verb::IAmDone);
@@ -180,7 +185,7 @@ fn apply_work(t: &mut Task, event: &Event, cx: Context) {
         Event::BranchCut { base, head, tree, .. } => {
             t.delivery.base = Some(base.clone());
             t.delivery.head = Some(head.clone());
-            t.delivery.tree = Some(tree.clone());
+            t.delivery.tree.clone_from(tree);
         }
         Event::TaskStarted {} => {
             enter(t, Stage::Working, cx);
@@ -357,8 +362,11 @@ fn apply_run(t: &mut Task, event: &Event, cx: Context) {
             t.hold = Some(hold.clone());
         }
         Event::TaskUnheld { .. } => {
+            // Agents that hold and lift in turn make no progress; a decision of the CEO is a new start.
+            if t.hold.as_ref().is_some_and(Hold::is_for_ceo) {
+                progress(t, cx);
+            }
             t.hold = None;
-            progress(t, cx);
         }
         Event::SpawnIntended { spawn } => {
             t.counters.spawns = spawn.number.nth;
@@ -382,10 +390,10 @@ fn apply_run(t: &mut Task, event: &Event, cx: Context) {
     }
 }
 
-/// Whether a run brought its task nothing: it failed on its own, or it gave the work back.
+/// Whether a run brought its task nothing: it failed on its own, gave the work back, or handed it to somebody else undone.
 pub fn is_fruitless(outcome: &Outcome) -> bool {
-    let gave_up = |verb: &str| verb == Verb::IAmIdle.as_str() || verb == Verb::Unclaim.as_str();
-    outcome.is_strike() || matches!(outcome, Outcome::Completed { verb } if gave_up(verb))
+    const UNDONE: &[Verb] = &[Verb::IAmIdle, Verb::Unclaim, Verb::IAmBlocked, Verb::EscalateUp];
+    outcome.is_strike() || matches!(outcome, Outcome::Completed { verb } if UNDONE.iter().any(|v| v.as_str() == verb))
 }
 
 fn apply_to_project(project: Option<Project>, event: &Event) -> Option<Project> {

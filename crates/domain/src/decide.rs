@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use crate::command::{Actor, AgentActor, Body, Command, NewProject, SystemCommand};
 use crate::event::Event;
-use crate::guard::{Category, GuardContext, Miss, is_current};
+use crate::guard::{Category, Guard, GuardContext, Miss, is_current};
 use crate::project::Project;
 use crate::rejection::{Kind, Rejection, Remedy};
 use crate::role::Role;
@@ -57,7 +57,7 @@ fn decide_verb(rules: &RuleSet, world: &Snapshot, command: &Command, call: &Call
     }
     match call {
         Call::GiveMeWork(_) => return Ok(Decision::new(Answer::next("see the task"))),
-        Call::IAmIdle(_) => return idle(world, &command.actor),
+        Call::IAmIdle(_) => return idle(rules, world, &command.actor, call),
         Call::CreateTask(args) => return verbs::create_task::create(world, &command.actor, args, &command.fresh),
         _ => {}
     }
@@ -100,9 +100,12 @@ fn out_of_place(rules: &RuleSet, cx: GuardContext<'_>, candidates: &[&OwnedRule]
             possible(rules, cx),
         );
     }
-    if let Some(rule) = candidates.first()
-        && let Err(rejection) = check_guards(cx, rule, Category::Ownership, Category::Ownership)
-    {
+    if let Some(mut rejection) = candidates.first().and_then(|rule| owned_by_others(cx, rule)) {
+        // Guards speak of the stage they belong to; here the task stands elsewhere, so their way out may be none.
+        let leads = rejection.remedy.verb.is_none_or(|v| rules.of(v, role).any(|r| r.is_taskless() || r.matches(task)));
+        if !leads {
+            rejection.remedy = possible(rules, cx);
+        }
         return rejection;
     }
     let held = match &task.hold {
@@ -118,13 +121,21 @@ fn out_of_place(rules: &RuleSet, cx: GuardContext<'_>, candidates: &[&OwnedRule]
     Rejection::new(kind, message, possible(rules, cx))
 }
 
+/// Whose the task is comes before where it stands. Under a hold nobody has a right to it, so only the owner counts then.
+fn owned_by_others(cx: GuardContext<'_>, rule: &OwnedRule) -> Option<Rejection> {
+    let guards = rule.guards.iter().filter(|g| cx.task.hold.is_none() || **g != Guard::HoldsLease).copied().collect();
+    check_guards(cx, &OwnedRule { guards, ..rule.clone() }, Category::Ownership, Category::Ownership).err()
+}
+
 /// What the caller can do with the task instead.
 fn possible(rules: &RuleSet, cx: GuardContext<'_>) -> Remedy {
     let role = cx.actor.role();
-    let open: Vec<Verb> = verbs_for(rules, role, cx.task)
+    let mut open: Vec<Verb> = verbs_for(rules, role, cx.task)
         .into_iter()
         .filter(|v| *v != cx.call.verb() && !v.is_discovery() && !matches!(v, Verb::Note | Verb::Commit | Verb::Progress))
         .collect();
+    // What cannot be undone is never the first advice.
+    open.sort_by_key(|v| *v == Verb::Cancel);
     if !open.is_empty() && cx.task.ownership.assignee == Some(cx.actor.agent()) {
         return Remedy { verb: open.first().copied(), text: format!("possible here: {}", list(&open)) };
     }
@@ -157,8 +168,8 @@ fn check_guards(cx: GuardContext<'_>, rule: &OwnedRule, from: Category, to: Cate
                 Err(Miss::Argument(field, hint)) => {
                     hints.insert(field, hint);
                 }
-                Err(Miss::Missing(token, remedy)) => {
-                    missing.push(token);
+                Err(Miss::Missing(tokens, remedy)) => {
+                    missing.extend(tokens);
                     remedies.push(remedy);
                 }
             }
@@ -179,11 +190,15 @@ fn check_guards(cx: GuardContext<'_>, rule: &OwnedRule, from: Category, to: Cate
 }
 
 /// Going idle: refused while the work the run was started for is still untouched; work in hand is set aside.
-fn idle(world: &Snapshot, actor: &Actor) -> Result<Decision, Rejection> {
+fn idle(rules: &RuleSet, world: &Snapshot, actor: &Actor, call: &Call) -> Result<Decision, Rejection> {
     let answer = Answer { word: Some("idle"), ..Answer::next("end your turn") };
     let (Some(task), Actor::Agent(agent)) = (world.task.as_deref(), actor) else {
         return Ok(Decision::new(answer));
     };
+    // What is under way needs nobody's presence.
+    if !task.pending.is_empty() {
+        return Ok(Decision::new(answer));
+    }
     let holds = task.ownership.lease.as_ref().is_some_and(|l| l.holder == agent.agent);
     if holds && task.hold.is_none() {
         let event = match task.stage {
@@ -194,8 +209,11 @@ fn idle(world: &Snapshot, actor: &Actor) -> Result<Decision, Rejection> {
         };
         return Ok(Decision::new(answer).event(event));
     }
-    let offered = world.spawn.as_ref().map(|s| s.verb);
-    let untouched = offered.filter(|verb| standard_rules().of(*verb, agent.role).any(|r| r.matches(task)));
+    let offered = world.spawn.as_ref().filter(|s| s.closed_by.is_none()).map(|s| s.verb);
+    let cx = GuardContext { world, task, actor, call };
+    // Only work that the caller could take now: what became somebody else's, or waits, keeps nobody from going idle.
+    let open = |rule: &OwnedRule| rule.matches(task) && check_guards(cx, rule, Category::Ownership, Category::Order).is_ok();
+    let untouched = offered.filter(|verb| rules.of(*verb, agent.role).any(open));
     match untouched {
         Some(verb) => Err(Rejection::new(
             Kind::InvalidState,

@@ -240,8 +240,8 @@ pub enum EffectResult {
         base: Oid,
         /// Tip of the branch.
         head: Oid,
-        /// Tree of the tip.
-        tree: Oid,
+        /// Tree of the tip; absent when the branch has no commit of its own yet.
+        tree: Option<Oid>,
     },
     /// A commit was made.
     Committed {

@@ -58,8 +58,8 @@ pub enum Event {
         base: Oid,
         /// Tip of the branch.
         head: Oid,
-        /// Tree of the tip.
-        tree: Oid,
+        /// Tree of the tip; absent when the branch has no commit of its own yet.
+        tree: Option<Oid>,
     },
     /// Work began.
     #[serde(rename = "task.started")]

@@ -120,8 +120,8 @@ pub struct GuardContext<'a> {
 pub enum Miss {
     /// A refusal of its own.
     Refused(Box<Rejection>),
-    /// Something is missing: its token, and how to get it.
-    Missing(String, Remedy),
+    /// Something is missing: its tokens, and how to get it.
+    Missing(Vec<String>, Remedy),
     /// An argument is wrong: its name, and what is wanted.
     Argument(String, String),
 }
@@ -208,7 +208,7 @@ fn refuse(kind: Kind, message: impl Into<String>, remedy: Remedy) -> Result<(), 
 }
 
 fn missing(token: impl Into<String>, remedy: Remedy) -> Result<(), Miss> {
-    Err(Miss::Missing(token.into(), remedy))
+    Err(Miss::Missing(vec![token.into()], remedy))
 }
 
 /// What a caller without a claim on the task can do: its own role's way to other work.
@@ -222,8 +222,13 @@ fn other_work(actor: &Actor) -> Remedy {
     }
 }
 
+/// Whose task it is. Somebody who left the company keeps nothing: the work waits for a successor.
+fn owner(cx: GuardContext<'_>) -> Option<crate::id::AgentId> {
+    cx.task.ownership.assignee.filter(|a| cx.world.roster.is_working(*a))
+}
+
 fn assignee_or_free(cx: GuardContext<'_>) -> Result<(), Miss> {
-    match cx.task.ownership.assignee {
+    match owner(cx) {
         Some(other) if other != cx.actor.agent() => {
             let owner = cx.world.roster.slug(other);
             refuse(Kind::NotAuthorized, format!("{} is assigned to {owner}", cx.task.number), other_work(cx.actor))
@@ -233,7 +238,8 @@ fn assignee_or_free(cx: GuardContext<'_>) -> Result<(), Miss> {
 }
 
 fn is_assignee(cx: GuardContext<'_>) -> Result<(), Miss> {
-    if cx.task.ownership.assignee == Some(cx.actor.agent()) {
+    let left = cx.task.ownership.assignee.is_some() && owner(cx).is_none();
+    if left || cx.task.ownership.assignee == Some(cx.actor.agent()) {
         return Ok(());
     }
     let owner = cx.task.ownership.assignee.map_or_else(|| "nobody".into(), |a| cx.world.roster.slug(a));
@@ -267,9 +273,11 @@ fn holds_lease(cx: GuardContext<'_>) -> Result<(), Miss> {
             refuse(Kind::NotAuthorized, format!("{} is held by {holder}", cx.task.number), other_work(cx.actor))
         }
         Some(_) | None => {
+            // Taking a task only to give it back helps nobody, and somebody else's cannot be taken.
+            let pointless = cx.call.verb() == Verb::Unclaim || assignee_or_free(cx).is_err();
             let remedy = match claim_verb(cx.actor.role()) {
-                Some(verb) => Remedy::call(verb, format!("call {verb}(task_id={}) first", cx.task.number)),
-                None => other_work(cx.actor),
+                Some(verb) if !pointless => Remedy::call(verb, format!("call {verb}(task_id={}) first", cx.task.number)),
+                Some(_) | None => other_work(cx.actor),
             };
             refuse(Kind::NotAuthorized, format!("you do not hold {}", cx.task.number), remedy)
         }
@@ -326,10 +334,12 @@ fn dependencies_met(cx: GuardContext<'_>) -> Result<(), Miss> {
 }
 
 fn one_active_task(cx: GuardContext<'_>) -> Result<(), Miss> {
+    let me = Some(cx.actor.agent());
+    // Lifted holds can leave two started tasks with one author: it goes on with either, but holds only one right at a time.
+    let starts = matches!(cx.task.stage, Stage::Ready | Stage::Revision) && cx.task.hold.is_none();
     let active = cx.world.actor_tasks.iter().find(|t| {
-        t.hold.is_none()
-            && t.assignee == Some(cx.actor.agent())
-            && (matches!(t.stage, Stage::Working | Stage::SelfCheck) || (t.stage == Stage::Ready && t.holder == t.assignee))
+        let started = t.assignee == me && matches!(t.stage, Stage::Working | Stage::SelfCheck);
+        t.hold.is_none() && (t.holder == me || (starts && started))
     });
     match active {
         Some(other) => refuse(
@@ -518,10 +528,10 @@ fn criteria_evidenced(cx: GuardContext<'_>) -> Result<(), Miss> {
     if bare.is_empty() {
         return Ok(());
     }
-    missing(
-        bare.join(", "),
+    Err(Miss::Missing(
+        bare,
         Remedy::call(Verb::IAmDone, "call i_am_done again with criteria=[{id, evidence}] for each criterion that is missing"),
-    )
+    ))
 }
 
 fn findings_answered(cx: GuardContext<'_>) -> Result<(), Miss> {

@@ -89,7 +89,7 @@ pub fn next_actor(task: &Task, dependencies: &[TaskBrief], roster: &Roster) -> N
         Stage::Qa => reviewers(task, roster, Role::Qa, Verb::ClaimReview),
         Stage::Docs => reviewers(task, roster, Role::Documenter, Verb::ClaimDocTask),
         Stage::PmReview => {
-            let pm = task.ownership.assignee.filter(|a| is_working(roster, *a)).or_else(|| roster.pm_of(&task.team).map(|a| a.id));
+            let pm = task.ownership.assignee.filter(|a| roster.is_working(*a)).or_else(|| roster.pm_of(&task.team).map(|a| a.id));
             one(pm, Verb::Complete, "decide about it: the cell has no PM")
         }
         Stage::Ceo => NextActor::Ceo(format!("approve or reject {}", task.number)),
@@ -99,17 +99,13 @@ pub fn next_actor(task: &Task, dependencies: &[TaskBrief], roster: &Roster) -> N
     }
 }
 
-fn is_working(roster: &Roster, agent: AgentId) -> bool {
-    roster.agent(agent).is_some_and(|a| a.retired == crate::roster::Retired::No)
-}
-
 fn one(agent: Option<AgentId>, verb: Verb, ceo: &str) -> NextActor {
     agent.map_or_else(|| NextActor::Ceo(ceo.to_owned()), |a| NextActor::Agents(vec![a], verb))
 }
 
 /// The task's own author alone, or every developer of its cell.
 fn authors(task: &Task, roster: &Roster) -> Vec<AgentId> {
-    match task.ownership.assignee.filter(|a| is_working(roster, *a)) {
+    match task.ownership.assignee.filter(|a| roster.is_working(*a)) {
         Some(agent) => vec![agent],
         None => roster.seats(Role::Developer, &task.team).map(|a| a.id).collect(),
     }
@@ -119,7 +115,7 @@ fn authors(task: &Task, roster: &Roster) -> Vec<AgentId> {
 fn reviewers(task: &Task, roster: &Roster, role: Role, verb: Verb) -> NextActor {
     let banned =
         |agent: AgentId| task.ownership.authors.contains(&agent) || (role == Role::Qa && task.ownership.committers.contains(&agent));
-    let holder = task.ownership.lease.as_ref().map(|l| l.holder).filter(|a| is_working(roster, *a));
+    let holder = task.ownership.lease.as_ref().map(|l| l.holder).filter(|a| roster.is_working(*a));
     let mut agents: Vec<AgentId> = holder.into_iter().collect();
     agents.extend(roster.seats(role, &task.team).map(|a| a.id).filter(|a| Some(*a) != holder && !banned(*a)));
     if agents.is_empty() {
@@ -148,7 +144,7 @@ fn resumer(task: &Task, roster: &Roster) -> NextActor {
     let agent = match task.stage {
         Stage::Qa => by_stage(Role::Qa, &task.team),
         Stage::Docs => by_stage(Role::Documenter, &task.team),
-        _ => task.ownership.assignee.filter(|a| is_working(roster, *a)),
+        _ => task.ownership.assignee.filter(|a| roster.is_working(*a)),
     };
     one(agent, Verb::Resume, &format!("resume {}", task.number))
 }

@@ -162,19 +162,23 @@ fn choose(input: &PlanInput<'_>, task: &Task, live: &[&Spawn], agents: &[AgentId
     Choice::Start(agent)
 }
 
-/// A developer with a task in hand, or set aside, is not given another.
+/// A developer with a task in hand, or set aside, is not given another. Between several that it has started already only a live right
+/// decides, or each would wait for the other.
 fn works_elsewhere(input: &PlanInput<'_>, task: &Task, agent: AgentId) -> bool {
     if input.roster.agent(agent).is_none_or(|a| a.role != Role::Developer) {
         return false;
     }
-    input.tasks.iter().any(|t| {
-        t.id != task.id
-            && t.ownership.assignee == Some(agent)
-            && match &t.hold {
-                None => matches!(t.stage, Stage::Working | Stage::SelfCheck) || (t.stage == Stage::Ready && t.ownership.lease.is_some()),
-                Some(Hold::Paused { by: PausedBy::Agent, .. }) => true,
-                Some(Hold::Paused { by: PausedBy::Human, .. } | Hold::Blocked { .. } | Hold::Budget { .. }) => false,
+    let starts = matches!(task.stage, Stage::Ready | Stage::Revision) && task.hold.is_none();
+    input.tasks.iter().filter(|t| t.id != task.id).any(|t| {
+        let owns = t.ownership.assignee == Some(agent);
+        match &t.hold {
+            None => {
+                let holds = t.live_lease(input.now).is_some_and(|l| l.holder == agent);
+                holds || (starts && owns && matches!(t.stage, Stage::Working | Stage::SelfCheck))
             }
+            Some(Hold::Paused { by: PausedBy::Agent, .. }) => starts && owns,
+            Some(Hold::Paused { by: PausedBy::Human, .. } | Hold::Blocked { .. } | Hold::Budget { .. }) => false,
+        }
     })
 }
 

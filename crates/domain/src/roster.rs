@@ -165,6 +165,11 @@ impl Roster {
         self.agents.iter().find(|a| a.slug == slug)
     }
 
+    /// Whether a seat exists and still gets work.
+    pub fn is_working(&self, id: AgentId) -> bool {
+        self.agent(id).is_some_and(|a| a.retired == Retired::No)
+    }
+
     /// The slug of a seat, for texts; an id that left the roster prints as itself.
     pub fn slug(&self, id: AgentId) -> String {
         self.agent(id).map_or_else(|| id.to_string(), |a| a.slug.clone())

@@ -202,7 +202,7 @@ pub const RULES: &[Rule] = rules! {
 
     IWillWorkOn by [Developer] on LEAVES, from &[Stage::Ready, Stage::Revision], Free,
         needs [AssigneeOrFree, LeaseFree, SameTeam, NotMerging, DependenciesMet, OneActiveTask, PausedFirst, PlanGiven];
-    IWillWorkOn by [Developer] on LEAVES, from AUTHORING, Free, needs [IsAssignee, LeaseFree, SameTeam];
+    IWillWorkOn by [Developer] on LEAVES, from AUTHORING, Free, needs [IsAssignee, LeaseFree, SameTeam, OneActiveTask];
     OpenPr by [Developer] on LEAVES, from AUTHORING, Free, needs [HoldsLease, CommitMade];
     SyncBranch by [Developer] on LEAVES, from AUTHORING, Free, needs [HoldsLease, NothingUnderWay, TreeClean];
     IAmDone by [Developer] on LEAVES, from AUTHORING, Free,
@@ -212,10 +212,10 @@ pub const RULES: &[Rule] = rules! {
     Progress by [Developer] on LEAVES, from AUTHORING, Free, needs [HoldsLease, TextGiven];
     Progress by [Documenter] on LEAVES, from &[Stage::Docs], Free, needs [HoldsLease, TextGiven];
     Unclaim by [Developer] on LEAVES, from &[Stage::Ready, Stage::Working, Stage::SelfCheck, Stage::Revision], Free,
-        needs [IsAssignee, NothingUnderWay];
+        needs [IsAssignee, SameTeam, NothingUnderWay];
     IAmBlocked by [Developer] on LEAVES, from AUTHORING, Free, needs [HoldsLease, NothingUnderWay, ReasonGiven];
     Resume by [Developer] on LEAVES, from &[Stage::Ready, Stage::Working, Stage::SelfCheck, Stage::Revision], Paused,
-        needs [IsAssignee, PausedByAgent];
+        needs [IsAssignee, SameTeam, OneActiveTask, PausedByAgent];
 
     ClaimReview by [Qa] on LEAVES, from &[Stage::Qa], Free, needs [LeaseFree, NotAuthor, SameTeam];
     Pass by [Qa] on LEAVES, from &[Stage::Qa], Free, needs [HoldsLease, NotAuthor, NothingUnderWay, ReviewPinned, NotesGiven, EveryCriterionJudged];

@@ -287,15 +287,23 @@ pub enum Hold {
 }
 
 impl Hold {
+    /// The strength of a block that only the CEO lifts.
+    pub const STRONGEST_BLOCK: u8 = 3;
+
     /// Stronger holds replace weaker ones, never the reverse.
     pub const fn strength(&self) -> u8 {
         match self {
             Self::Paused { .. } => 0,
             Self::Blocked { resolver: Resolver::CellPm, .. } => 1,
             Self::Blocked { resolver: Resolver::MainPm, .. } => 2,
-            Self::Blocked { resolver: Resolver::Human, .. } => 3,
+            Self::Blocked { resolver: Resolver::Human, .. } => Self::STRONGEST_BLOCK,
             Self::Budget { .. } => 4,
         }
+    }
+
+    /// Whether only the CEO can lift it.
+    pub const fn is_for_ceo(&self) -> bool {
+        matches!(self, Self::Blocked { resolver: Resolver::Human, .. } | Self::Paused { by: PausedBy::Human, .. } | Self::Budget { .. })
     }
 
     /// Since when it stands.

@@ -47,12 +47,11 @@ pub(crate) fn is_document(path: &str) -> bool {
     ENDINGS.iter().any(|e| path.to_ascii_lowercase().ends_with(e)) || ROOTS.iter().any(|r| path.starts_with(r)) || NAMES.contains(&name)
 }
 
-/// Files committed after the review that are no documents.
+/// Files committed while it was being documented that are no documents. The reviewed tip need not be a commit of the record: it may be a
+/// merge of the target.
 fn code_since_review(task: &Task) -> Vec<String> {
-    let Some(reviewed) = task.review.as_ref().map(|r| &r.pin.head) else { return Vec::new() };
-    let start = task.delivery.commits.iter().position(|c| &c.oid == reviewed).map_or(0, |n| n + 1);
-    let mut files: Vec<String> =
-        task.delivery.commits.iter().skip(start).flat_map(|c| c.files.iter()).filter(|f| !is_document(f)).cloned().collect();
+    let documenting = task.delivery.commits.iter().filter(|c| c.at >= task.stage_since && !task.ownership.authors.contains(&c.by));
+    let mut files: Vec<String> = documenting.flat_map(|c| c.files.iter()).filter(|f| !is_document(f)).cloned().collect();
     files.sort();
     files.dedup();
     files

@@ -32,6 +32,9 @@ fn refused(kind: Kind, message: String, remedy: Remedy) -> Answer {
 }
 
 fn hold_for_ceo(world: &Snapshot, task: &Task, reason: HoldReason, text: &str) -> Vec<Event> {
+    if task.hold.as_ref().is_some_and(|h| h.strength() >= Hold::STRONGEST_BLOCK) {
+        return Vec::new();
+    }
     let hold = Hold::Blocked {
         reason,
         text: text.to_owned(),
@@ -204,11 +207,20 @@ fn on_refusal(world: &Snapshot, task: &Task, refusal: &LandRefusal) -> Decision 
             (Kind::Unavailable, format!("{} could not be merged: {text}", task.number), Remedy::tell("approve again in a minute"))
         }
     };
+    // A PM can neither reject nor approve again: what its merge came to is decided below.
+    let remedy = if task.delivery.ceo_target { remedy } else { Remedy::tell("end your turn; whoever can mend it has it now") };
     let mends_itself = matches!(refusal, LandRefusal::Conflict { .. } | LandRefusal::GateFailed { .. });
     // Below the CEO's branches a conflict goes straight back to its author; twice in a row a human decides.
     let finding = (!task.delivery.ceo_target && mends_itself)
         .then(|| heavy_finding(task, FindingOrigin::System, &format!("it merges with {target} and its checks pass there"), &reason));
     let again = finding.is_some() && task.counters.conflicts >= 1;
-    let held = if again { hold_for_ceo(world, task, HoldReason::Rounds, &reason) } else { Vec::new() };
+    let held = if again {
+        hold_for_ceo(world, task, HoldReason::Rounds, &reason)
+    } else if finding.is_none() && !task.delivery.ceo_target {
+        // Only a person can mend it, and asking the PM again and again would not.
+        hold_for_ceo(world, task, HoldReason::Blocked, &reason)
+    } else {
+        Vec::new()
+    };
     Decision::new(refused(kind, reason.clone(), remedy)).event(Event::MergeRefused { reason, finding }).events(held)
 }

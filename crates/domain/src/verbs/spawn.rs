@@ -128,7 +128,8 @@ pub(crate) fn ended(world: &Snapshot, task: &Task, spawn: SpawnId, outcome: &Out
     let ended = Event::SpawnEnded { spawn, outcome: outcome.clone(), usage, not_before: not_before(task, outcome, world.now) };
     let used_up = (crashed && crashes > limits::CRASH_BACKOFF.len()) || (is_fruitless(outcome) && strikes >= STRIKES_HELD);
     let mut events = Vec::new();
-    if used_up && task.hold.is_none() && !task.stage.is_terminal() && task.stage != Stage::Ceo {
+    let held_for_ceo = task.hold.as_ref().is_some_and(Hold::is_for_ceo);
+    if used_up && !held_for_ceo && !task.stage.is_terminal() && task.stage != Stage::Ceo {
         let agent = world.roster.slug(live.agent);
         let text = format!("runs of {agent} keep ending without a result (last: {})", outcome.word());
         events.push(Event::TaskHeld {
