@@ -25,7 +25,7 @@ use roboco_domain::id::{AgentId, SpawnId};
 use roboco_sandbox::{Confinement, Driver};
 use secrecy::SecretString;
 use tokio::sync::{OnceCell, watch};
-use tokio::task::JoinHandle;
+use tokio::task::JoinSet;
 
 pub use repos::GitRepos;
 
@@ -113,7 +113,7 @@ pub struct Parts {
 /// The running supervisor.
 pub struct Runtime {
     stop: watch::Sender<bool>,
-    tasks: Vec<JoinHandle<()>>,
+    parts: JoinSet<&'static str>,
 }
 
 impl Runtime {
@@ -127,19 +127,27 @@ impl Runtime {
         boot::clean_up(&shared).await?;
         let executor = executor::Executor::new(Arc::clone(&shared)).await?;
         let supervisor = supervisor::Supervisor::new(Arc::clone(&shared));
-        let tasks = vec![
-            watched("executor", executor.run(stopped.clone())),
-            watched("supervisor", supervisor.run(stopped.clone())),
-            watched("janitor", boot::keep_house(shared, stopped)),
-        ];
-        Ok(Self { stop, tasks })
+        let mut running = JoinSet::new();
+        running.spawn(named("executor", executor.run(stopped.clone())));
+        running.spawn(named("supervisor", supervisor.run(stopped.clone())));
+        running.spawn(named("janitor", boot::keep_house(shared, stopped)));
+        Ok(Self { stop, parts: running })
+    }
+
+    /// Returns when a part has died. None of them ends by itself, so whoever owns the process should end it: the next start recovers.
+    pub async fn failed(&mut self) -> String {
+        match self.parts.join_next().await {
+            Some(Ok(name)) => format!("the {name} ended"),
+            Some(Err(error)) => error.to_string(),
+            None => "nothing runs".into(),
+        }
     }
 
     /// Stops: running agents get time to end, effects under way are finished or left to the next start.
-    pub async fn stop(self) {
+    pub async fn stop(mut self) {
         self.stop.send_replace(true);
-        for task in self.tasks {
-            if let Err(error) = task.await {
+        while let Some(ended) = self.parts.join_next().await {
+            if let Err(error) = ended {
                 tracing::error!(%error, "a part of the supervisor died");
             }
         }
@@ -175,10 +183,8 @@ pub(crate) async fn told_to_stop(stopped: &mut watch::Receiver<bool>) {
     }
 }
 
-/// Runs a part whose death must be seen.
-fn watched(name: &'static str, work: impl Future<Output = ()> + Send + 'static) -> JoinHandle<()> {
-    tokio::spawn(async move {
-        work.await;
-        tracing::debug!(part = name, "ended");
-    })
+/// Runs a part under its name, so that its death can be told.
+async fn named(name: &'static str, work: impl Future<Output = ()>) -> &'static str {
+    work.await;
+    name
 }

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use roboco_company::ports::{DiffText, Probed, Repos};
 use roboco_domain::id::ProjectId;
 use roboco_domain::known::Known;
-use roboco_domain::project::Access;
+use roboco_domain::project::{Access, Project};
 use roboco_domain::snapshot::TreeFact;
 use roboco_domain::vcs::{BranchName, Oid};
 use roboco_git::{Credential, GitError, Origin, Refusal};
@@ -25,16 +25,29 @@ impl GitRepos {
     pub fn new(repos: Arc<roboco_git::Repos>, relative_to: PathBuf, ssh_agent: Option<PathBuf>) -> Self {
         Self { repos, relative_to, ssh_agent }
     }
+
+    /// Tells git again how each known project is reached; git keeps that in memory only.
+    pub fn restore(&self, projects: &[Arc<Project>]) {
+        for project in projects {
+            if let Ok(origin) = Origin::parse(&project.origin, &self.relative_to) {
+                self.repos.set_credential(project.id, self.credential(&origin));
+            }
+        }
+    }
+
+    fn credential(&self, origin: &Origin) -> Credential {
+        match &self.ssh_agent {
+            Some(socket) if !origin.is_folder() => Credential::SshAgent(socket.clone()),
+            Some(_) | None => Credential::None,
+        }
+    }
 }
 
 #[async_trait]
 impl Repos for GitRepos {
     async fn add(&self, project: ProjectId, origin: &str) -> Result<Probed, String> {
         let origin = Origin::parse(origin, &self.relative_to).map_err(|e| e.to_string())?;
-        let credential = match &self.ssh_agent {
-            Some(socket) if !origin.is_folder() => Credential::SshAgent(socket.clone()),
-            Some(_) | None => Credential::None,
-        };
+        let credential = self.credential(&origin);
         let added = self.repos.add(project, &origin, credential).await.map_err(|e| e.to_string())?;
         let mut warnings: Vec<String> = added.warnings.iter().map(ToString::to_string).collect();
         let access = match &added.probe.access {
