@@ -1,0 +1,155 @@
+//! Verbs over plain HTTP: envelopes, keys, limits.
+
+use http::StatusCode;
+use roboco_domain::limits;
+use roboco_domain::verb::Verb;
+use roboco_gateway::Gateway;
+use serde_json::{Value, json};
+
+use crate::world::{Answer, World};
+
+fn golden(answer: &Answer) -> Value {
+    let mut body = answer.body.clone();
+    if let Some(id) = body.get_mut("correlation_id").filter(|id| id.is_string()) {
+        *id = "{correlation}".into();
+    }
+    body
+}
+
+fn claim() -> Value {
+    json!({ "task_id": "T-1", "plan": "Write the function first, then a test that calls it.",
+        "steps": [{ "title": "greet", "description": "Write greet() and a test that calls it." }] })
+}
+
+#[tokio::test]
+async fn envelopes_of_a_run_that_claims_commits_and_asks_too_early() {
+    let world = World::new().await;
+    let task = world.task().await;
+    let run = world.run("be-dev-1", task, Verb::IWillWorkOn).await;
+    for (name, verb, arguments) in [
+        ("give_me_work", "give_me_work", json!({})),
+        ("claim_without_plan", "i_will_work_on", json!({ "task_id": "T-1" })),
+        ("claim", "i_will_work_on", claim()),
+        ("done_too_early", "i_am_done", json!({ "task_id": "T-1", "notes": "The greeter greets by name now." })),
+        ("commit", "commit", json!({ "message": "Greet people by name" })),
+        ("note_with_unknown_field", "note", json!({ "task_id": "T-1", "text": "The test runs in a second.", "colour": "red" })),
+        ("no_such_task", "evidence", json!({ "task_id": "T-99" })),
+    ] {
+        let answer = world.call(&run, verb, arguments).await;
+        assert_eq!(answer.status, StatusCode::OK, "{name}");
+        let fine = matches!(name, "give_me_work" | "claim" | "commit");
+        assert_eq!(answer.body["error"].is_null(), fine, "{name}: {:?}", answer.body);
+        insta::assert_json_snapshot!(name, golden(&answer));
+    }
+}
+
+#[tokio::test]
+async fn nine_keys_always_appear() {
+    let world = World::new().await;
+    let task = world.task().await;
+    let run = world.run("be-dev-1", task, Verb::IWillWorkOn).await;
+    let nine =
+        ["status", "task_id", "next", "evidence", "context_briefing", "error", "correlation_id", "current_state", "valid_next_verbs"];
+    for arguments in [json!({}), json!({ "task_id": "T-1" }), json!([1]), json!("text")] {
+        let answer = world.call(&run, "open_pr", arguments).await;
+        assert_eq!(answer.status, StatusCode::OK);
+        for key in nine {
+            assert!(answer.body.as_object().unwrap().contains_key(key), "{key} is missing in {:?}", answer.body);
+        }
+        assert!(answer.body["remediate"].is_string() && answer.body["message"].is_string());
+    }
+}
+
+#[tokio::test]
+async fn a_body_that_cannot_be_read_is_refused_in_an_envelope() {
+    let world = World::new().await;
+    let task = world.task().await;
+    let run = world.run("be-dev-1", task, Verb::IWillWorkOn).await;
+    let bearer = format!("Bearer {}", run.token);
+    let path = "/api/v1/flow/developer/open_pr";
+    let answer = world.send("POST", path, &[("authorization", &bearer)], "{\"task_id\": T-1}").await;
+    assert_eq!((answer.status, &answer.body["error"]), (StatusCode::OK, &json!("incomplete_input")), "{:?}", answer.body);
+    assert_eq!(answer.body["missing"], json!(["body"]));
+    let answer = world.send("POST", path, &[("authorization", &bearer)], "x".repeat(limits::BODY_BYTES + 1)).await;
+    assert_eq!(answer.status, StatusCode::PAYLOAD_TOO_LARGE);
+    assert_eq!(answer.body["error"]["code"], "incomplete_input");
+    let answer = world.send("GET", path, &[("authorization", &bearer)], "").await;
+    assert_eq!(answer.status, StatusCode::METHOD_NOT_ALLOWED);
+    assert_eq!((&answer.headers["allow"], &answer.body["error"]["code"]), (&"POST".parse().unwrap(), &json!("method_not_allowed")));
+}
+
+#[tokio::test]
+async fn correlation_ids_are_echoed_or_made() {
+    let world = World::new().await;
+    let task = world.task().await;
+    let run = world.run("be-dev-1", task, Verb::IWillWorkOn).await;
+    let id = "0193f5a0-1111-7222-8333-444455556666";
+    let answer = world.call_with(&run, "give_me_work", json!({}), &[("x-correlation-id", id)]).await;
+    assert_eq!((&answer.body["correlation_id"], &answer.headers["x-correlation-id"]), (&json!(id), &id.parse().unwrap()));
+    let answer = world.call(&run, "give_me_work", json!({})).await;
+    assert_eq!(answer.body["correlation_id"], answer.headers["x-correlation-id"].to_str().unwrap());
+    let answer = world.send("POST", "/api/v1/flow/developer/give_me_work", &[("x-correlation-id", id)], "").await;
+    assert_eq!((answer.status, &answer.body["error"]["correlation_id"]), (StatusCode::UNAUTHORIZED, &json!(id)));
+}
+
+#[tokio::test]
+async fn the_same_key_is_done_once_and_refused_for_another_body() {
+    let world = World::new().await;
+    let task = world.task().await;
+    let run = world.run("be-dev-1", task, Verb::IWillWorkOn).await;
+    let note = |text: &str| json!({ "task_id": "T-1", "text": text });
+    let key = [("idempotency-key", "one")];
+    let first = world.call_with(&run, "note", note("The test runs in a second."), &key).await;
+    assert_eq!(first.body["error"], Value::Null, "{:?}", first.body);
+    let again = world.call_with(&run, "note", note("The test runs in a second."), &key).await;
+    assert!(again.body["warning"].as_str().unwrap().contains("answered before"), "{:?}", again.body);
+    assert_eq!(world.events("note.recorded").await, 1, "the note was written twice");
+    let other = world.call_with(&run, "note", note("Quite another text for it."), &key).await;
+    assert_eq!(other.body["error"], "invalid_state");
+    // Another run has keys of its own.
+    let second = world.task().await;
+    let colleague = world.run("be-dev-2", second, Verb::IWillWorkOn).await;
+    let theirs = world.call_with(&colleague, "note", json!({ "task_id": "T-2", "text": "Another run, another key." }), &key).await;
+    assert_eq!(theirs.body["error"], Value::Null, "{:?}", theirs.body);
+    assert_eq!(world.events("note.recorded").await, 2);
+    // Looking is never kept.
+    for _ in 0..2 {
+        let look = world.call_with(&run, "give_me_work", json!({}), &[("idempotency-key", "two")]).await;
+        assert_eq!(look.body["warning"], Value::Null);
+    }
+}
+
+#[tokio::test]
+async fn a_verb_past_its_wall_is_answered_with_a_timeout() {
+    let world = World::new().await;
+    let task = world.task().await;
+    let run = world.run("be-dev-1", task, Verb::IWillWorkOn).await;
+    let impatient = Gateway::with_wall(
+        world.company.clone(),
+        roboco_gateway::Keys::from_secret(world.gateway.keys().secret().clone()).unwrap(),
+        std::time::Duration::ZERO,
+    );
+    let world = World { router: impatient.router(), gateway: impatient, ..world };
+    let answer = world.call(&run, "note", json!({ "task_id": "T-1", "text": "The test runs in a second." })).await;
+    assert_eq!((answer.status, &answer.body["error"]), (StatusCode::GATEWAY_TIMEOUT, &json!("gateway_timeout")), "{:?}", answer.body);
+    assert!(answer.body["remediate"].is_string());
+}
+
+#[tokio::test]
+async fn a_run_that_was_replaced_hears_superseded_before_anything_else() {
+    let world = World::new().await;
+    let task = world.task().await;
+    let run = world.run("be-dev-1", task, Verb::IWillWorkOn).await;
+    let revoke = roboco_domain::command::SystemCommand::RevokeSpawn { spawn: run.actor.spawn, reason: "the CEO stopped it".into() };
+    world.company.execute_system(revoke).await.unwrap();
+    let bearer = format!("Bearer {}", run.token);
+    for (path, body) in [
+        ("/api/v1/flow/developer/give_me_work", "{}"),
+        ("/api/v1/flow/developer/open_pr", "not json"),
+        ("/api/v1/flow/qa/pass", "{}"),
+        ("/api/v1/do/commit", "{}"),
+    ] {
+        let answer = world.send("POST", path, &[("authorization", &bearer)], body).await;
+        assert_eq!((answer.status, &answer.body["error"]), (StatusCode::OK, &json!("superseded")), "{path}: {:?}", answer.body);
+    }
+}
