@@ -4,11 +4,13 @@
 
 mod holds;
 mod invariants;
+mod matrix;
 mod path;
 mod reviews;
 mod runs;
 mod scene;
 mod script;
+mod table;
 mod work;
 mod world;
 
