@@ -114,6 +114,8 @@ pub const PROGRESS_KEPT: usize = 100;
 /// Most journal notes shown in a briefing.
 pub const BRIEFING_ITEMS: usize = 10;
 
+/// Trees and exports in the trash are kept this long.
+pub const TRASH_KEEP: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// Transcript kept per spawn, in bytes.
 pub const TRANSCRIPT_BYTES: u64 = 64 * 1024 * 1024;
 /// Transcript kept per spawn, in blocks.
