@@ -391,7 +391,7 @@ fn not_submitting(cx: GuardContext<'_>) -> Result<(), Miss> {
 }
 
 fn not_merging(cx: GuardContext<'_>) -> Result<(), Miss> {
-    if cx.task.is_merging() && cx.call.verb() != Verb::Approve && cx.call.verb() != Verb::Complete {
+    if cx.task.is_merging() {
         return refuse(
             Kind::InvalidState,
             format!("{} is being merged right now", cx.task.number),

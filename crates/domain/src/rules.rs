@@ -201,7 +201,7 @@ pub const RULES: &[Rule] = rules! {
     IAmIdle by [Developer, Qa, Documenter, CellPm, MainPm, ProductOwner, HeadMarketing, Auditor, PrReviewer] on &[], from &[], Any, needs [];
 
     IWillWorkOn by [Developer] on LEAVES, from &[Stage::Ready, Stage::Revision], Free,
-        needs [AssigneeOrFree, LeaseFree, SameTeam, NotMerging, DependenciesMet, OneActiveTask, PausedFirst, PlanGiven];
+        needs [AssigneeOrFree, LeaseFree, SameTeam, DependenciesMet, OneActiveTask, PausedFirst, PlanGiven];
     IWillWorkOn by [Developer] on LEAVES, from AUTHORING, Free, needs [IsAssignee, LeaseFree, SameTeam, OneActiveTask];
     OpenPr by [Developer] on LEAVES, from AUTHORING, Free, needs [HoldsLease, CommitMade];
     SyncBranch by [Developer] on LEAVES, from AUTHORING, Free, needs [HoldsLease, NothingUnderWay, TreeClean];
@@ -231,7 +231,7 @@ pub const RULES: &[Rule] = rules! {
     Resume by [Documenter] on LEAVES, from &[Stage::Docs], Paused, needs [SameTeam, PausedByAgent];
 
     Activate by [CellPm, MainPm] on LEAVES, from &[Stage::Backlog], Free, needs [SameTeam];
-    Complete by [CellPm] on LEAVES, from &[Stage::PmReview], Free, needs [IsAssignee, SameTeam, NotMerging, PrOpen, NotesGiven];
+    Complete by [CellPm] on LEAVES, from &[Stage::PmReview], Free, needs [IsAssignee, SameTeam, PrOpen, NotesGiven];
     RequestChanges by [CellPm] on LEAVES, from &[Stage::PmReview], Free, needs [IsAssignee, SameTeam, NotMerging, FindingsGiven, BounceAllowed];
     Resume by [CellPm, MainPm] on LEAVES, from IN_FLIGHT, Paused, needs [SameTeam, PausedByAgent];
     Unblock by [CellPm, MainPm] on LEAVES, from IN_FLIGHT, Blocked, needs [SameTeam, LiftsHold, ReasonGiven];
@@ -245,7 +245,7 @@ pub const RULES: &[Rule] = rules! {
         from Stage::ALL, Any, needs [SeesTask, TextGiven];
 
     CreateTask by [Ceo] on &[], from &[], Any, needs [];
-    Approve by [Ceo] on LEAVES, from &[Stage::Ceo], Free, needs [NotMerging, HeadUnchanged];
+    Approve by [Ceo] on LEAVES, from &[Stage::Ceo], Free, needs [HeadUnchanged];
     Reject by [Ceo] on LEAVES, from &[Stage::Ceo], Free, needs [NotMerging, ReasonGiven];
     Cancel by [Ceo] on LEAVES, from OPEN, Any, needs [NotMerging, ReasonGiven];
     Pause by [Ceo] on LEAVES, from OPEN, Free, needs [NotMerging];

@@ -2,10 +2,14 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test stops at the first surprise")]
 
+mod histories;
 mod holds;
 mod invariants;
 mod matrix;
+mod mutants;
 mod path;
+mod projection;
+mod refusals;
 mod reviews;
 mod runs;
 mod scene;

@@ -140,7 +140,7 @@ fn the_matrix_of_roles_verbs_stages_and_holds() {
     let mut text = String::new();
     for verb in Verb::ALL {
         let speakers: Vec<_> = SPEAKERS.iter().filter(|(role, _)| rules.grants(*verb, *role)).collect();
-        let _ = writeln!(text, "# {verb}");
+        writeln!(text, "# {verb}").unwrap();
         let mut rows: BTreeMap<(usize, usize), Vec<Vec<String>>> = BTreeMap::new();
         for prepared in PREPARED.iter() {
             let key =
@@ -161,7 +161,7 @@ fn the_matrix_of_roles_verbs_stages_and_holds() {
                 })
                 .collect();
             let hold = if HOLDS[hold] == "none" { String::new() } else { format!(" {}", HOLDS[hold]) };
-            let _ = writeln!(text, "{}{hold} | {}", Stage::ALL[stage], cells.join(" | "));
+            writeln!(text, "{}{hold} | {}", Stage::ALL[stage], cells.join(" | ")).unwrap();
         }
     }
     insta::with_settings!({ omit_expression => true, prepend_module_to_snapshot => false }, {

@@ -5,6 +5,7 @@ super::scenarios! {
         given leaf in qa
         be-qa pass                                     -> refused not_authorized, try claim_review, qa
         be-qa fail                                     -> refused not_authorized, try claim_review, qa
+        be-qa unclaim                                  -> refused not_authorized, try give_me_work, no event
         fe-qa claim_review                             -> refused not_authorized, try give_me_work, lease none
         be-dev-1 claim_review                          -> refused not_authorized
         be-qa claim_review                             -> lease be-qa
@@ -111,6 +112,8 @@ super::scenarios! {
         given leaf in docs
         be-doc i_documented                            -> refused not_authorized, try claim_doc_task, docs
         be-doc commit                                  -> refused not_authorized, try claim_doc_task
+        be-doc progress                                -> refused not_authorized, try claim_doc_task
+        be-doc unclaim                                 -> refused not_authorized, try give_me_work, no event
         fe-doc claim_doc_task                          -> refused not_authorized
         be-dev-1 claim_doc_task                        -> refused not_authorized
         be-doc claim_doc_task                          -> lease be-doc
@@ -188,6 +191,69 @@ super::scenarios! {
         be-doc claim_doc_task
         be-doc i_documented                            -> pm_review
         be-pm request_changes findings=minor           -> refused invalid_state, try complete
+    ";
+    nobody_judges_or_documents_what_they_wrote: "
+        given leaf in qa
+        wrote be-qa
+        be-qa claim_review                             -> refused not_authorized, says self-review, try give_me_work, lease none
+        anew
+        given leaf in reviewing
+        wrote be-qa
+        be-qa pass                                     -> refused not_authorized, says self-review, qa
+        be-qa fail                                     -> refused not_authorized, says self-review, qa
+        anew
+        given leaf in docs
+        wrote be-doc
+        be-doc claim_doc_task                          -> refused not_authorized, says self-review, lease none
+    ";
+    a_decision_belongs_to_the_pm_who_has_it: "
+        given leaf in pm_review
+        owned by main-pm
+        be-pm complete                                 -> refused not_authorized, says assigned to main-pm, pm_review
+        be-pm request_changes                          -> refused not_authorized, pm_review
+    ";
+    a_successor_waits_until_the_old_right_has_ended: "
+        given leaf in reviewing
+        retire be-qa
+        be-qa-new claim_review                         -> refused not_authorized, says held by be-qa, lease be-qa
+        after 601s
+        be-qa-new claim_review                         -> lease be-qa-new
+        anew
+        given leaf in documenting
+        retire be-doc
+        be-doc-new claim_doc_task                      -> refused not_authorized, says held by be-doc, lease be-doc
+        after 601s
+        be-doc-new claim_doc_task                      -> lease be-doc-new
+        anew
+        given leaf in working
+        retire be-dev-1
+        be-dev-2 i_will_work_on                        -> refused not_authorized, says held by be-dev-1, lease be-dev-1
+        after 601s
+        be-dev-2 i_will_work_on                        -> working, lease be-dev-2, owner be-dev-2
+        anew
+        given leaf in ready
+        hold back
+        be-dev-1 i_will_work_on                        -> ready, lease be-dev-1
+        retire be-dev-1
+        be-dev-2 i_will_work_on                        -> refused not_authorized, says held by be-dev-1
+    ";
+    what_somebody_left_behind_stays_in_the_cell: "
+        given leaf in working
+        ceo pause                                      -> lease none
+        ceo resume                                     -> working, lease none
+        retire be-dev-1
+        fe-dev-1 i_will_work_on                        -> refused not_authorized, says cell backend, lease none
+        fe-dev-1 unclaim                               -> refused not_authorized, says cell backend, working
+        be-dev-2 i_will_work_on                        -> working, lease be-dev-2
+        anew
+        given leaf in working held paused agent
+        retire be-dev-1
+        fe-dev-1 resume                                -> refused not_authorized, says cell backend, hold paused agent
+        anew
+        given leaf in pm_review
+        retire be-pm
+        fe-pm complete                                 -> refused not_authorized, says cell backend, pm_review
+        fe-pm request_changes                          -> refused not_authorized, says cell backend, pm_review
     ";
     a_retired_pm_is_succeeded: "
         given leaf in pm_review

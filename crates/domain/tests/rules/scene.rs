@@ -73,11 +73,11 @@ pub(crate) fn given(world: &mut World, words: &[&str]) -> TaskId {
 }
 
 /// A new task of the backend cell; in the backlog only when that is where it should be.
-pub(crate) fn created(world: &mut World, shape: Shape, backlog: bool, depends_on: &[TaskId]) -> TaskId {
+pub(crate) fn created(world: &mut World, shape: Shape, place: Place, depends_on: &[TaskId]) -> TaskId {
     let mut args = create_args();
-    args.insert("backlog".into(), backlog.into());
+    args.insert("backlog".into(), (place == Place::Backlog).into());
     let ceo = world.ceo();
-    let id = world.call(ceo, Verb::CreateTask, None, Value::Object(args)).unwrap().task.unwrap();
+    let id = world.verb(ceo, Verb::CreateTask, None, Value::Object(args)).unwrap().task.unwrap();
     if shape == Shape::Leaf || !depends_on.is_empty() {
         // Work under a parent has no command yet, and no command resolves references here: the row is put as such a command would put it.
         let mut task = Task::clone(world.task(id));
@@ -93,7 +93,7 @@ pub(crate) fn created(world: &mut World, shape: Shape, backlog: bool, depends_on
 }
 
 pub(crate) fn prepared(world: &mut World, shape: Shape, place: Place, depends_on: &[TaskId]) -> TaskId {
-    let task = created(world, shape, place == Place::Backlog, depends_on);
+    let task = created(world, shape, place, depends_on);
     let mut go = |slug: &str, verb: Verb, words: &[&str]| step(world, task, slug, verb, words);
     if matches!(place, Place::Backlog | Place::Ready) {
         return task;

@@ -7,6 +7,7 @@
 //! anew                                  forget everything, in another company
 //! git land conflict                     what the next effect of that kind comes to
 //! hold back / settle                    leave effects open / let them come to their results
+//! retire be-qa · wrote be-qa · owned by main-pm     what happened outside of commands
 //! after 700s · expire · ends be-qa crashed · starts be-qa claim_review · revoke be-qa · tree dirty src/a.rs
 //! ```
 
@@ -27,7 +28,7 @@ use std::sync::Arc;
 
 use crate::invariants::remedy_is_executable;
 use crate::scene;
-use crate::world::{Accepted, World, oid};
+use crate::world::{Accepted, Origin, World, oid};
 
 /// What a line came to.
 struct Outcomes {
@@ -139,6 +140,17 @@ impl Play {
                 None
             }
             ["expire"] => Some(self.system(SystemCommand::ExpireLease { task: self.task })),
+            ["wrote", slug] => {
+                // As if it had been a developer before.
+                let by = self.world.id_of(slug);
+                self.put(|task| task.ownership.authors.push(by));
+                None
+            }
+            ["owned", "by", slug] => {
+                let owner = self.world.id_of(slug);
+                self.put(|task| task.ownership.assignee = Some(owner));
+                None
+            }
             ["retire", slugs @ ..] => {
                 scene::retire(&mut self.world, slugs);
                 None
@@ -169,6 +181,14 @@ impl Play {
             events.retain(|kind| !matches!(*kind, "spawn.intended" | "spawn.started"));
         }
         Outcomes { refusal, accepted, events }
+    }
+
+    /// Changes the row in a way that no command of this version does.
+    fn put(&mut self, change: impl FnOnce(&mut Task)) {
+        let mut row = self.task().clone();
+        change(&mut row);
+        self.world.origin = Origin::Put;
+        self.world.tasks.insert(self.task, Arc::new(row));
     }
 
     fn system(&mut self, command: SystemCommand) -> Result<Accepted, Rejection> {

@@ -10,7 +10,21 @@ super::scenarios! {
         be-dev-1 i_will_work_on                        -> working, lease be-dev-1
         be-dev-2 i_will_work_on                        -> refused not_authorized, try give_me_work
         be-dev-2 commit                                -> refused not_authorized, try give_me_work
+        be-dev-2 progress                              -> refused not_authorized, try give_me_work
+        be-dev-1 commit                                -> event commit.recorded
+        be-dev-2 open_pr                               -> refused not_authorized, try give_me_work, no event
+        be-dev-2 sync_branch                           -> refused not_authorized, try give_me_work, no event
+        be-dev-1 open_pr                               -> event pr.opened
+        be-dev-2 i_am_done                             -> refused not_authorized, try give_me_work, working
         be-dev-1 i_will_work_on                        -> working, event task.reentered
+    ";
+    started_work_is_its_owners_even_when_nobody_is_at_it: "
+        given leaf in working
+        ceo pause
+        ceo resume                                     -> working, lease none
+        be-dev-2 i_will_work_on                        -> refused not_authorized, says assigned to be-dev-1, try give_me_work, lease none
+        be-dev-2 commit                                -> refused not_authorized, try give_me_work
+        be-dev-1 commit                                -> refused not_authorized, try i_will_work_on
     ";
     prerequisites_go_first: "
         given leaf in ready
