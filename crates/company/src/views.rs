@@ -1,17 +1,23 @@
 //! Wire views: what people and programs see of tasks, spawns, agents and the inbox. Projections only; nothing here is stored.
 
+mod events;
+
 use roboco_domain::next::{NextActor, next_actor};
+use roboco_domain::project::{Access, GateCommands, MergeMethod, Project};
 use roboco_domain::role::Role;
 use roboco_domain::rules::verbs_for;
 use roboco_domain::spawn::{Spawn, Usage};
 use roboco_domain::status::Status;
 use roboco_domain::task::{Hold, Task, TaskBrief};
 use roboco_domain::time::Timestamp;
+use roboco_store::Block;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Company;
 use crate::fault::Fault;
+
+pub use events::{EventView, Names};
 
 /// A task in a list.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
@@ -40,6 +46,74 @@ pub struct TaskRow {
     pub stage_since: i64,
     /// Milliseconds since the epoch.
     pub created_at: i64,
+}
+
+/// A project.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct ProjectRow {
+    /// Name in commands.
+    pub slug: String,
+    /// Its key.
+    pub id: String,
+    /// Path or URL it came from and lands at.
+    pub origin: String,
+    /// Where its work lands.
+    pub default_branch: String,
+    /// The cell that gets its work.
+    pub cell: String,
+    /// Its checks.
+    pub commands: GateCommands,
+    /// Path globs no agent may change.
+    pub protected_paths: Vec<String>,
+    /// Branch globs only the CEO merges to.
+    pub protected_branches: Vec<String>,
+    /// How finished work is merged.
+    pub merge: MergeMethod,
+    /// What was proven when it was added.
+    pub access: Access,
+    /// What was noticed when it was added.
+    pub warnings: Vec<String>,
+    /// Milliseconds since the epoch.
+    pub created_at: i64,
+}
+
+impl From<&Project> for ProjectRow {
+    fn from(project: &Project) -> Self {
+        Self {
+            slug: project.slug.clone(),
+            id: project.id.to_string(),
+            origin: project.origin.clone(),
+            default_branch: project.default_branch.to_string(),
+            cell: project.cell.to_string(),
+            commands: project.commands.clone(),
+            protected_paths: project.protected_paths.clone(),
+            protected_branches: project.protected_branches.clone(),
+            merge: project.merge,
+            access: project.access,
+            warnings: project.warnings.clone(),
+            created_at: project.created_at.millis(),
+        }
+    }
+}
+
+/// A piece of a run's transcript.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct BlockRow {
+    /// Counts from 1 inside the run.
+    pub n: u64,
+    /// Milliseconds since the epoch.
+    pub at: i64,
+    /// `text`, `thinking`, `tool_call`, `tool_result`, `note`, `input` or `end`.
+    pub kind: String,
+    /// What was said.
+    pub text: String,
+}
+
+impl From<Block> for BlockRow {
+    fn from(block: Block) -> Self {
+        let Block { n, at, kind, text } = block;
+        Self { n, at: at.millis(), kind, text }
+    }
 }
 
 /// A criterion of a task.
