@@ -23,6 +23,7 @@ use roboco_domain::verb::Verb;
 use serde_json::Value;
 
 use crate::matrix::SPEAKERS;
+use crate::planning;
 use crate::scene::{self, Place};
 use crate::world::World;
 
@@ -335,8 +336,12 @@ pub(crate) fn play(rules: &Arc<RuleSet>, cases: u32, length: usize) -> Tally {
         let mut history = History { world: World::with_rules(Arc::clone(rules)), tally: &tally };
         for step in steps {
             history.step(step);
+            if step.3.is_multiple_of(4) {
+                planning::covers_every_task(&history.world);
+            }
         }
         log_tells_the_state(&history.world);
+        planning::comes_to_an_end(&history.world);
         tally.borrow_mut().finished += history.world.tasks.values().filter(|t| t.stage == Stage::Done).count();
         Ok::<(), TestCaseError>(())
     });

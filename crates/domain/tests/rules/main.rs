@@ -8,6 +8,7 @@ mod invariants;
 mod matrix;
 mod mutants;
 mod path;
+mod planning;
 mod projection;
 mod refusals;
 mod reviews;
