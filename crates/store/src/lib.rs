@@ -56,9 +56,9 @@ pub struct CommitRequest {
     pub numbers: NextNumbers,
     /// Work to do after the commit.
     pub effects: Vec<Intended>,
-    /// The effect that this commit answers, with what it came to.
+    /// The effect that this commit answers, with what it came to. The first result of an effect stands; settling it again changes nothing.
     pub settles: Option<(IntentId, EffectResult)>,
-    /// The key under which the answer is kept for replay.
+    /// The key under which the answer is kept for replay. A key that is taken makes the whole commit stale: look the answer up again.
     pub replay: Option<Replay>,
 }
 
@@ -99,7 +99,7 @@ pub struct EventRow {
     pub spawn: Option<SpawnId>,
     /// Traces the command.
     pub correlation: CorrelationId,
-    /// The stage before and after, on the row that moved it.
+    /// The stage before and after; of the rows of one commit, only on the one that moved it.
     pub moved: Option<(Stage, Stage)>,
     /// What happened.
     pub event: Event,

@@ -11,8 +11,8 @@ use roboco_store::{CommitRequest, Committed, IntentState, OpenIntent, Replay, Sq
 
 use crate::place::Place;
 use crate::sample::{
-    NOW, agent, change, changed, created, cut_branch, inbox_item, intent_id, is_committed, later, lease, next, note, outcome, picture,
-    project, request, spawn, spawn_id, task,
+    NOW, agent, change, changed, created, cut_branch, heard, inbox_item, intent_id, is_committed, later, lease, next, note, outcome,
+    picture, project, request, spawn, spawn_id, task,
 };
 
 /// A request that touches every kind of row.
@@ -86,7 +86,7 @@ pub(crate) async fn every_kind_of_row_comes_back_as_it_was_written(place: &Place
         store.ping().await.unwrap();
     }
     for n in 1..=5 {
-        assert_eq!(listener.recv().await.unwrap().seq, n);
+        assert_eq!(heard(&mut listener).await.seq, n);
     }
 }
 
@@ -96,6 +96,7 @@ pub(crate) async fn a_row_with_another_version_is_stale_and_nothing_is_written(p
     assert!(is_committed(store.commit(first.clone()).await.unwrap()));
     let mut listener = store.subscribe();
     let before = picture(&store).await;
+    let sent = store.statements();
     let rows = &first.changes;
 
     // Each case touches one row with a version that was seen before, or skips one, beside a row that is current.
@@ -117,6 +118,7 @@ pub(crate) async fn a_row_with_another_version_is_stale_and_nothing_is_written(p
             assert_eq!(store.commit(case).await.unwrap(), Committed::Stale, "case {index} with version {version}");
         }
     }
+    assert_eq!(store.statements(), sent, "memory knows that these races are lost");
     assert_eq!(picture(&store).await, before);
     assert!(listener.try_recv().is_err(), "a refused commit was published");
 
@@ -143,7 +145,12 @@ pub(crate) async fn numbers_are_checked_only_when_something_is_created(place: &P
     assert!(is_committed(store.commit(item).await.unwrap()));
     let mut late = request(old);
     late.changes.inbox = vec![inbox_item(InboxNumber(1), first.id)];
+    let sent = store.statements();
     assert_eq!(store.commit(late).await.unwrap(), Committed::Stale);
+    let mut late = request(old);
+    late.changes.task = Some(Arc::new(task(store.company(), old.task)));
+    assert_eq!(store.commit(late).await.unwrap(), Committed::Stale);
+    assert_eq!(store.statements(), sent, "memory knows the numbers");
 
     // A change of a row that is there needs no number.
     let mut change = change(&store, next(&first, |_| {})).await;

@@ -6,7 +6,7 @@ use roboco_store::{Attempt, Block, Committed, Store};
 use tokio::task::JoinSet;
 
 use crate::place::Place;
-use crate::sample::{NOW, agent, change, changed, created, cut_branch, is_committed, next, note, picture, request, spawn_id, task};
+use crate::sample::{NOW, agent, change, changed, created, cut_branch, heard, is_committed, next, note, picture, request, spawn_id, task};
 
 pub(crate) async fn creators_never_share_a_number(place: &Place) {
     let store = Arc::new(place.open().await);
@@ -61,7 +61,7 @@ pub(crate) async fn many_writers_leave_no_gap_and_listeners_see_the_order(place:
     assert_eq!(log.len(), expected);
     assert!(log.iter().zip(WRITERS as u64 + 1..).all(|(row, seq)| row.seq == seq), "the log has a gap");
     for row in &log {
-        assert_eq!(*listener.recv().await.unwrap(), *row);
+        assert_eq!(*heard(&mut listener).await, *row);
     }
     assert!(listener.try_recv().is_err());
     let statements = store.statements() - before;
@@ -108,7 +108,7 @@ pub(crate) async fn a_dropped_caller_leaves_nothing_half_done(place: &Place) {
     let log = store.events(0, None, 1000).await.unwrap();
     assert!(log.iter().zip(1..).all(|(row, seq)| row.seq == seq), "the log has a gap");
     for row in &log {
-        assert_eq!(*listener.recv().await.unwrap(), *row);
+        assert_eq!(*heard(&mut listener).await, *row);
     }
     assert_eq!(picture(&store).await, picture(&place.open().await).await);
 }

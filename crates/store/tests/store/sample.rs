@@ -1,6 +1,7 @@
 //! Rows and requests to write.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use roboco_domain::apply::Changes;
 use roboco_domain::effect::{Effect, EffectResult, Intended};
@@ -16,7 +17,9 @@ use roboco_domain::task::{Complexity, Counters, Criterion, Delivery, Lease, Mete
 use roboco_domain::time::Timestamp;
 use roboco_domain::vcs::BranchName;
 use roboco_domain::verb::Verb;
-use roboco_store::{CommitRequest, Committed, Store};
+use roboco_store::{CommitRequest, Committed, EventRow, Store};
+use tokio::sync::broadcast::Receiver;
+use tokio::time::timeout;
 use uuid::Uuid;
 
 pub(crate) const NOW: Timestamp = Timestamp::from_millis(1_800_000_000_000);
@@ -237,4 +240,9 @@ pub(crate) async fn picture(store: &dyn Store) -> String {
     let events = store.events(0, None, 10_000).await.unwrap();
     let intents = store.open_intents().await.unwrap();
     format!("{tasks:#?}{listed:#?}{projects:#?}{spawns:#?}{inbox:#?}{seats:#?}{numbers:?}{events:#?}{intents:#?}")
+}
+
+/// The next event a listener hears; it must come soon.
+pub(crate) async fn heard(listener: &mut Receiver<Arc<EventRow>>) -> Arc<EventRow> {
+    timeout(Duration::from_secs(20), listener.recv()).await.expect("no event came").unwrap()
 }
