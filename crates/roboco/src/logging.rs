@@ -13,7 +13,10 @@ use crate::failure::{Exit, Failure};
 /// # Errors
 /// The filter is no filter.
 pub(crate) fn start(log: &Log, environment: &Environment) -> Result<(), Failure> {
-    let filter = EnvFilter::try_new(&log.filter).map_err(|error| {
+    // A bare level is meant for what this program does, not for the steps of its database library.
+    let bare = log.filter.parse::<tracing::Level>().is_ok_and(|level| level <= tracing::Level::INFO);
+    let quiet = if bare { ",sea_orm_migration=warn,sqlx=warn" } else { "" };
+    let filter = EnvFilter::try_new(format!("{}{quiet}", log.filter)).map_err(|error| {
         Failure::new(
             Exit::Configuration,
             format!("`log.filter` {:?} cannot be used: {error}. Use info, or a list like info,roboco_git=trace", log.filter),

@@ -111,7 +111,7 @@ async fn sandbox(here: &Here) -> Vec<Check> {
     };
     let report = driver.check().await;
     let confinement = match &report.confinement {
-        Confinement::Bubblewrap { version, .. } => Check::ok("sandbox", format!("bubblewrap {version} confines agents; {}", report.limits)),
+        Confinement::Bubblewrap { version, .. } => Check::ok("sandbox", format!("{version} confines agents; {}", report.limits)),
         Confinement::None { problem, remedy } => match here.loaded.config.sandbox.unconfined {
             Unconfined::Refuse => Check::fail(
                 "sandbox",

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,6 +23,7 @@ const DRAIN: Duration = Duration::from_secs(5);
 
 /// Sockets that are bound and not served yet.
 pub(super) struct Bound {
+    socket: PathBuf,
     tcp: TcpListener,
     address: SocketAddr,
     door: UnixListener,
@@ -30,6 +31,8 @@ pub(super) struct Bound {
 
 /// Served sockets.
 pub(super) struct Listeners {
+    /// The agents' socket.
+    socket: PathBuf,
     stop: watch::Sender<bool>,
     /// Ends the live streams, which would otherwise never be finished.
     shutdown: CancellationToken,
@@ -67,7 +70,7 @@ impl Listeners {
         let listener = UnixListener::bind(door).map_err(|error| Failure::file("listening on", door, &error))?;
         let closed = std::fs::set_permissions(door, std::fs::Permissions::from_mode(0o600));
         closed.map_err(|error| Failure::file("closing to other users:", door, &error))?;
-        Ok(Bound { tcp, address, door: listener })
+        Ok(Bound { socket: door.to_owned(), tcp, address, door: listener })
     }
 
     /// Waits until a listener ends that should not; says which.
@@ -89,6 +92,11 @@ impl Listeners {
                 task.abort();
             }
         }
+        // The folder is named after the data directory, so nobody else's socket can be in it.
+        let removed = std::fs::remove_file(&self.socket).and_then(|()| self.socket.parent().map_or(Ok(()), std::fs::remove_dir));
+        if let Err(error) = removed {
+            tracing::debug!(%error, socket = %self.socket.display(), "the agents' socket stays behind");
+        }
     }
 }
 
@@ -108,7 +116,7 @@ impl Bound {
         let tcp = axum::serve(self.tcp, people).with_graceful_shutdown(told(stopped.clone()));
         let door = axum::serve(self.door, agents).with_graceful_shutdown(told(stopped));
         let tasks = vec![tokio::spawn(async move { tcp.await }), tokio::spawn(async move { door.await })];
-        Listeners { stop, shutdown, tasks }
+        Listeners { socket: self.socket, stop, shutdown, tasks }
     }
 }
 
