@@ -90,6 +90,11 @@ impl Git {
         self.started.load(Ordering::Relaxed)
     }
 
+    /// Git's home directory, which no other program has.
+    pub(crate) fn home(&self) -> &Path {
+        &self.home
+    }
+
     /// The binary's path, for the command lines that one git hands to another.
     pub(crate) fn program(&self) -> &Path {
         &self.program
@@ -314,9 +319,11 @@ fn clear_stale_lock(said: &str) -> bool {
 pub(crate) fn remove_if_stale(lock: &Path) -> bool {
     let age =
         std::fs::symlink_metadata(lock).and_then(|meta| meta.modified()).ok().and_then(|at| SystemTime::now().duration_since(at).ok());
-    if age.is_none_or(|age| age < STALE_LOCK) {
-        return false;
-    }
+    age.is_some_and(|age| age >= STALE_LOCK) && remove_lock(lock)
+}
+
+/// Removes a lock file that has no living owner.
+pub(crate) fn remove_lock(lock: &Path) -> bool {
     match std::fs::remove_file(lock) {
         Ok(()) => {
             tracing::warn!(lock = %lock.display(), "removed a lock file that a dead git left behind");

@@ -29,6 +29,7 @@ mod landing;
 mod merge;
 mod objects;
 mod origin;
+mod orphans;
 mod path;
 mod pushed;
 mod refs;

@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 use tokio::sync::OwnedMutexGuard;
 
 use crate::error::{GitError, OrIo, Refusal};
-use crate::git::{Git, remove_if_stale};
+use crate::git::{Git, remove_lock};
 use crate::origin::{Credential, Origin};
 use crate::refs;
 
@@ -152,7 +152,8 @@ pub(crate) enum Fetch<'a> {
 }
 
 impl Repos {
-    /// Opens the repositories below `data` and creates the directories that are missing. Lock files of dead gits are removed.
+    /// Opens the repositories below `data` and creates the directories that are missing. What git processes of an earlier server still do
+    /// is waited for; then lock files that are left belong to nobody and are removed. Only one process may have them open.
     ///
     /// # Errors
     /// `Io` when a directory cannot be made.
@@ -176,6 +177,7 @@ impl Repos {
             // In a container every process has the same number; the time of its start tells two of them apart.
             unique: AtomicU64::new(SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as u64)),
         };
+        crate::orphans::await_end(repos.git.home());
         sweep_locks(&repos.repos, 0);
         sweep_parts(&repos.repos, ".probe-");
         for project in std::fs::read_dir(&repos.exports).or_io("reading", &repos.exports)?.flatten() {
@@ -367,7 +369,7 @@ fn sweep_locks(dir: &Path, depth: usize) {
                 sweep_locks(&path, depth + 1);
             }
         } else if path.extension().is_some_and(|end| end == "lock") {
-            remove_if_stale(&path);
+            remove_lock(&path);
         }
     }
 }
