@@ -2,7 +2,7 @@
 //!
 //! `ROBOCO_BIN` names the binary under test; without it the one in the target directory is taken. Nothing of the machine's own settings
 //! reaches it: every place has a home and an environment of its own.
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "only tests use this, and whatever goes wrong here fails the test")]
+#![expect(clippy::unwrap_used, reason = "only tests use this, and whatever goes wrong here fails the test")]
 
 use std::ffi::OsStr;
 use std::fs::File;
