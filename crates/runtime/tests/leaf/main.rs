@@ -81,6 +81,7 @@ async fn a_leaf_survives_deaths_of_the_control_plane() {
     until("it is done", || world.stage(task), |stage| stage == Stage::Done).await;
     assert_eq!(world.merges().await, 1);
     let kinds = world.kinds(task).await;
+    eprintln!("{}", world.outcomes(task).await);
     for once in ["task.created", "task.started", "pr.opened", "task.handed_to_qa", "review.passed", "docs.recorded", "merge.landed"] {
         assert_eq!(kinds.iter().filter(|k| *k == once).count(), 1, "{once} in {kinds:?}");
     }

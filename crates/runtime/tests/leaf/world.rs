@@ -240,6 +240,12 @@ impl World {
         rows.iter().map(|row| row.event.kind().to_owned()).collect()
     }
 
+    /// How every run of a task ended, for a reader of a failed test.
+    pub(crate) async fn outcomes(&self, task: TaskId) -> String {
+        let spawns = self.running().company.store().spawns_of(task).await.unwrap();
+        spawns.iter().map(|s| format!("{} {} {:?}", s.number, s.verb, s.outcome)).collect::<Vec<_>>().join("\n")
+    }
+
     pub(crate) async fn live(&self) -> usize {
         self.running().company.store().live_spawns().await.unwrap().len()
     }
