@@ -113,14 +113,7 @@ pub(crate) fn judgement(here: &Here, view: &TaskView) -> Result<(), Failure> {
     if !view.findings.is_empty() {
         section(here, "findings")?;
         for finding in &view.findings {
-            screen.line(&format!(
-                "  {} {} {} ({}): {}",
-                finding.id,
-                finding.severity,
-                finding.status,
-                finding.origin,
-                clean_line(&finding.text)
-            ))?;
+            screen.line(&format!("  {} ({}, from {})", clean_line(&finding.text), finding.status, finding.origin))?;
         }
     }
     section(here, "checks")?;

@@ -181,3 +181,51 @@ impl Doctor for Place {
         serde_json::from_str(&ran.out).unwrap()
     }
 }
+
+#[test]
+fn a_token_alone_is_enough_for_commands_from_elsewhere() {
+    let mut place = Place::new();
+    let _server = place.up();
+    let (port, token) = (place.address().rsplit(':').next().unwrap().to_owned(), place.token());
+    let mut elsewhere = Place::new();
+    elsewhere.variables = vec![("ROBOCO_PORT".into(), port), ("ROBOCO_TOKEN".into(), token)];
+    assert_eq!(elsewhere.roboco_plain(&["task", "list"]).code, 0);
+    elsewhere.variables[1].1 = "not the token of anybody here".into();
+    let refused = elsewhere.roboco_plain(&["task", "list"]);
+    assert_eq!(refused.code, 64, "{refused:?}");
+    assert!(refused.err.contains("does not know this token"), "{}", refused.err);
+}
+
+#[test]
+fn on_postgresql_the_demo_runs_and_a_second_server_is_kept_out() {
+    #[expect(clippy::disallowed_methods, reason = "a test has no settings file; the run names the server")]
+    let server = std::env::var("ROBOCO_TEST_POSTGRES").unwrap_or_else(|_| panic!("ROBOCO_TEST_POSTGRES is not set: run `make test`"));
+    let name = format!("e2e_{}", std::process::id());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let execute = |statement: String| {
+        runtime.block_on(async {
+            let database = Database::connect(&server).await.unwrap();
+            database.execute_unprepared(&statement).await.unwrap();
+            database.close().await.unwrap();
+        });
+    };
+    execute(format!("CREATE DATABASE {name}"));
+    let (before, after) = server.split_once("://").unwrap();
+    let (authority, rest) = after.split_once('/').unwrap_or((after, ""));
+    let query = rest.split_once('?').map(|(_, query)| format!("?{query}")).unwrap_or_default();
+    let url = ("ROBOCO_DATABASE_URL".to_owned(), format!("{before}://{authority}/{name}{query}"));
+
+    let (mut first, mut second) = (Place::new(), Place::new());
+    first.variables.push(url.clone());
+    second.variables.push(url);
+    let ran = first.roboco(&["demo", "--yes"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert!(!first.data().join("roboco.db").exists());
+    let running = first.up();
+    let refused = second.roboco(&["up"]);
+    assert_eq!(refused.code, 75, "{refused:?}");
+    assert!(refused.err.contains("already works on this database"), "{}", refused.err);
+    assert_eq!(running.terminate().code, 0);
+    assert_eq!(second.up().terminate().code, 0, "the right was given up");
+    execute(format!("DROP DATABASE {name}"));
+}
