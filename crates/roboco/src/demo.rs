@@ -26,10 +26,10 @@ use crate::config::{self, Config, Routing, Unconfined};
 use crate::data_dir::DataDir;
 use crate::environment::Environment;
 use crate::failure::{Exit, Failure};
-use crate::serve::{self, Running};
+use crate::logging;
+use crate::serve::{self, CompanyData, Running};
 use crate::terminal::{Screen, Style, clean};
 use crate::up::Signals;
-use crate::{embedded, logging};
 
 use decision::{Decision, Decisions};
 
@@ -59,10 +59,14 @@ pub(crate) fn demo(
     adapt(&mut loaded.config, args.provider, &loaded.variables);
     logging::start(&loaded.config.log, &environment)?;
     let mut here = Here { environment, data: DataDir::prepare(&root)?, loaded, screen };
-    find_node(&mut here)?;
+    let company = serve::company_data(&here.loaded.config.company.dir)?;
+    let order = Order::read(&company)?;
+    if order.test == NODE_TEST {
+        find_node(&mut here)?;
+    }
 
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let result = runtime.block_on(run(&mut here, args));
+    let result = runtime.block_on(run(&mut here, args, &company, &order));
     drop(runtime);
     match (temporary, &result) {
         (Some(dir), Ok(())) if !args.keep => {
@@ -102,7 +106,6 @@ fn adapt(config: &mut Config, provider: DemoProvider, variables: &[String]) {
         DemoProvider::Claude => claude::NAME,
     };
     config.routing = Routing { default: name.to_owned(), ..Routing::default() };
-    config.company.dir = PathBuf::new();
     if !variables.iter().any(|name| name.starts_with("ROBOCO_LOG")) {
         "warn".clone_into(&mut config.log.filter);
     }
@@ -123,7 +126,7 @@ fn find_node(here: &mut Here) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn run(here: &mut Here, args: &Demo) -> Result<(), Failure> {
+async fn run(here: &mut Here, args: &Demo, company: &CompanyData, order: &Order) -> Result<(), Failure> {
     let mut signals = Signals::listen()?;
     if args.provider == DemoProvider::Scripted && here.loaded.config.sandbox.unconfined == Unconfined::Refuse {
         let confinement = serve::driver(here, "demo")?.check().await.confinement;
@@ -135,7 +138,7 @@ async fn run(here: &mut Here, args: &Demo) -> Result<(), Failure> {
     }
     let running = Running::start(here).await?;
     let result = tokio::select! {
-        result = perform(here, args, &running) => result,
+        result = perform(here, args, &running, company, order) => result,
         _ = signals.next() => {
             let again = format!("interrupted; the same company goes on with `{} demo`", here.roboco());
             Err(Failure::new(Exit::Interrupted, again))
@@ -148,8 +151,8 @@ async fn run(here: &mut Here, args: &Demo) -> Result<(), Failure> {
     result
 }
 
-async fn perform(here: &Here, args: &Demo, running: &Running) -> Result<(), Failure> {
-    let repository = sample::checkout(here).await?;
+async fn perform(here: &Here, args: &Demo, running: &Running, company: &CompanyData, order: &Order) -> Result<(), Failure> {
+    let repository = sample::checkout(here, &order.task.project, company).await?;
     let screen = here.screen;
     screen.line(&screen.paint(Style::Bold, "A company of agents works on one task"))?;
     screen.line(&format!("  data        {}", here.data.root().display()))?;
@@ -158,7 +161,7 @@ async fn perform(here: &Here, args: &Demo, running: &Running) -> Result<(), Fail
 
     let start = crate::client::start_command(&here.data, &here.environment);
     let client = Client::new(format!("http://{}", running.address), running.token.clone(), start)?;
-    let (task, known) = give(&client, &repository).await?;
+    let (task, known) = give(&client, &repository, order).await?;
     let view: TaskView = client.read(&format!("/api/tasks/{task}"), &[]).await?;
     screen.line(&format!("  task        {task} {}\n", clean(&view.row.title)))?;
 
@@ -189,6 +192,38 @@ async fn perform(here: &Here, args: &Demo, running: &Running) -> Result<(), Fail
     }
 }
 
+/// What the company is given to do.
+struct Order {
+    task: TaskFile,
+    /// The command that tests the sample repository; empty when it has none.
+    test: &'static str,
+}
+
+/// How a repository of a Node.js package is tested without installing anything.
+const NODE_TEST: &str = "node --test";
+
+impl Order {
+    fn read(company: &CompanyData) -> Result<Self, Failure> {
+        let lacks = |what: &str| {
+            Failure::new(Exit::Configuration, format!("the demo of this company has no {what}: add it below `demo/` in `company.dir`"))
+        };
+        let task = TaskFile::parse(company.demo.get(Path::new("task.toml")).ok_or_else(|| lacks("task.toml"))?)?;
+        let name = &task.project;
+        if name.is_empty() || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-') {
+            return Err(Failure::new(
+                Exit::Configuration,
+                format!("demo/task.toml: {name:?} is no name of a project: use letters, digits and dashes"),
+            ));
+        }
+        let test = match company.repository().map(|(path, _)| path).find(|path| *path == Path::new("package.json")) {
+            Some(_) => NODE_TEST,
+            None if company.repository().next().is_some() => "",
+            None => return Err(lacks("repository in repo/")),
+        };
+        Ok(Self { task, test })
+    }
+}
+
 /// Whether the task was there when the demo started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Known {
@@ -197,15 +232,15 @@ enum Known {
 }
 
 /// Adds the project and gives the task, unless an earlier start of the demo did.
-async fn give(client: &Client, repository: &Path) -> Result<(String, Known), Failure> {
-    let wanted = TaskFile::parse(embedded::file("demo/task.toml"))?;
+async fn give(client: &Client, repository: &Path, order: &Order) -> Result<(String, Known), Failure> {
+    let wanted = &order.task;
     let projects: Vec<ProjectRow> = typed(items(client.get("/api/projects", &[]).await?))?;
     if !projects.iter().any(|project| project.slug == wanted.project) {
         let project = json!({
             "slug": wanted.project,
             "origin": repository,
-            "cell": "backend",
-            "commands": { "test": "node --test" },
+            "cell": wanted.team.as_deref().unwrap_or("backend"),
+            "commands": { "test": order.test },
         });
         client.post("/api/projects", &project).await?;
     }

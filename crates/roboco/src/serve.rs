@@ -29,7 +29,7 @@ use crate::data_dir::Lock;
 use crate::failure::{Exit, Failure};
 
 use agents::AgentsDoor;
-pub(crate) use company::company_data;
+pub(crate) use company::{CompanyData, company_data, write_below};
 use leader::Leader;
 use listeners::Listeners;
 
@@ -51,7 +51,8 @@ impl Running {
     /// Starts a company.
     ///
     /// # Errors
-    /// Everything that can be wrong with an installation, each with its exit code. What was started before is stopped again.
+    /// Everything that can be wrong with an installation, each with its exit code. The process must end then: what was begun ends with it,
+    /// and the next start picks it up.
     pub(crate) async fn start(here: &Here) -> Result<Self, Failure> {
         let config = &here.loaded.config;
         // What can be wrong on paper comes before anything is touched.
@@ -68,7 +69,7 @@ impl Running {
         let id = store.company();
         let leader = Leader::take(Arc::clone(&store), config, &here.data.short_name()).await?;
         let roster = Roster::parse(id, &data.roster).map_err(|error| Failure::new(Exit::Configuration, error.to_string()))?;
-        let prompts = Prompts::load(data.prompts).map_err(|error| Failure::new(Exit::Configuration, error))?;
+        let prompts = Prompts::load(data.prompts.clone()).map_err(|error| Failure::new(Exit::Configuration, error))?;
 
         let git = Git::discover(&here.environment.search_path(), &here.data.join("cache/git-home")).await;
         let git = git.map_err(|error| Failure::new(Exit::Configuration, error.to_string()))?;
@@ -84,7 +85,7 @@ impl Running {
         let egress = agents::egress(here, &door)?;
         let sockets = here.data.sockets(&here.environment)?.join("door.sock");
         let driver = driver(here, &id.to_string())?;
-        let runtime_config = agents::runtime_config(here, company.roster(), &sockets, &data.demo)?;
+        let runtime_config = agents::runtime_config(here, company.roster(), &sockets, &data)?;
 
         let listeners = Listeners::open(config, &sockets).await?;
         let address = listeners.address();

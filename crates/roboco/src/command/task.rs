@@ -21,20 +21,20 @@ use crate::terminal::{ask, clean_line, somebody_is_here};
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct TaskFile {
     pub(crate) project: String,
-    team: Option<String>,
+    pub(crate) team: Option<String>,
     #[serde(rename = "type")]
-    task_type: String,
-    nature: String,
-    complexity: String,
-    title: String,
-    description: String,
-    criteria: Vec<String>,
-    priority: Option<u8>,
-    depends_on: Vec<String>,
-    touches: Vec<String>,
-    budget_usd: Option<f64>,
-    shape: Option<String>,
-    backlog: Option<bool>,
+    pub(crate) task_type: String,
+    pub(crate) nature: String,
+    pub(crate) complexity: String,
+    pub(crate) title: String,
+    pub(crate) description: String,
+    pub(crate) criteria: Vec<String>,
+    pub(crate) priority: Option<u8>,
+    pub(crate) depends_on: Vec<String>,
+    pub(crate) touches: Vec<String>,
+    pub(crate) budget_usd: Option<f64>,
+    pub(crate) shape: Option<String>,
+    pub(crate) backlog: Option<bool>,
 }
 
 impl TaskFile {

@@ -6,38 +6,33 @@ use std::time::Duration;
 use roboco_process::{OutputCap, Process, find_program};
 
 use crate::command::Here;
-use crate::embedded;
 use crate::failure::Failure;
+use crate::serve::{CompanyData, write_below};
 
 /// Every command here works on a handful of small files.
 const DEADLINE: Duration = Duration::from_secs(30);
 /// The first commit is the same in every demo.
 const FIRST_COMMIT: &str = "2026-01-05T09:00:00Z";
 
-/// The sample repository below the data directory; made when it is not there. It appears whole or not at all.
+/// The sample repository of this name below the data directory; made when it is not there. It appears whole or not at all.
 ///
 /// # Errors
 /// Git fails, or the disk.
-pub(super) async fn checkout(here: &Here) -> Result<PathBuf, Failure> {
+pub(super) async fn checkout(here: &Here, name: &str, company: &CompanyData) -> Result<PathBuf, Failure> {
     let folder = here.data.join("demo");
-    let (repository, new) = (folder.join("greeter"), folder.join("new"));
+    let (repository, new) = (folder.join(name), folder.join(".new"));
     if repository.join(".git").is_dir() {
         return Ok(repository);
     }
     if new.exists() {
         std::fs::remove_dir_all(&new).map_err(|error| Failure::file("removing", &new, &error))?;
     }
-    for (name, text) in embedded::below("demo/repo") {
-        let path = new.join(name);
-        let parent = path.parent().unwrap_or(&new);
-        std::fs::create_dir_all(parent).map_err(|error| Failure::file("creating", parent, &error))?;
-        std::fs::write(&path, text).map_err(|error| Failure::file("writing", &path, &error))?;
-    }
+    write_below(&new, company.repository())?;
     git(here, &new, &["init", "--quiet", "--initial-branch=main", "--template="]).await?;
     git(here, &new, &["config", "user.name", "Ada"]).await?;
     git(here, &new, &["config", "user.email", "ada@example.org"]).await?;
     git(here, &new, &["add", "--all"]).await?;
-    git(here, &new, &["commit", "--quiet", "--message=Greet one person"]).await?;
+    git(here, &new, &["commit", "--quiet", "--message=First version"]).await?;
     std::fs::rename(&new, &repository).map_err(|error| Failure::file("renaming", &new, &error))?;
     Ok(repository)
 }

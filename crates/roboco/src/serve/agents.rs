@@ -17,7 +17,7 @@ use roboco_providers::{claude, scripted, table};
 use roboco_runtime::{Door, LoginKind, NetworkAccess, ProviderConfig, RuntimeConfig};
 use secrecy::SecretString;
 
-use super::company::write_below;
+use super::company::{CompanyData, write_below};
 use crate::command::Here;
 use crate::config::{Login, Network};
 use crate::failure::{Exit, Failure};
@@ -97,15 +97,10 @@ pub(super) fn egress(here: &Here, door: &Arc<AgentsDoor>) -> Result<Egress, Fail
 ///
 /// # Errors
 /// A route names nobody, or the play cannot be written.
-pub(super) fn runtime_config(
-    here: &Here,
-    roster: &Roster,
-    door: &Path,
-    demo: &BTreeMap<PathBuf, String>,
-) -> Result<RuntimeConfig, Failure> {
+pub(super) fn runtime_config(here: &Here, roster: &Roster, door: &Path, company: &CompanyData) -> Result<RuntimeConfig, Failure> {
     let config = &here.loaded.config;
     let play = here.data.join("cache/play");
-    write_below(&play, demo.iter().map(|(path, text)| (path.as_path(), text.as_str())))?;
+    write_below(&play, company.play())?;
     Ok(RuntimeConfig {
         max_spawns: config.runtime.max_spawns,
         max_jobs: config.runtime.max_jobs,
@@ -115,7 +110,7 @@ pub(super) fn runtime_config(
         default_provider: config.routing.default.clone(),
         routes: routes(here, roster)?,
         providers: providers(here)?,
-        play: (!demo.is_empty()).then(|| (play.join("play.toml"), play)),
+        play: company.play().next().is_some().then(|| (play.join("play.toml"), play)),
         memory_bytes: None,
         network: match config.sandbox.network {
             Network::Door => NetworkAccess::Door,

@@ -13,8 +13,21 @@ pub(crate) struct CompanyData {
     pub(crate) roster: String,
     /// The prompts by file name.
     pub(crate) prompts: BTreeMap<String, String>,
-    /// What scripted agents play, by path: `play.toml` and the files it writes. Empty when the company has no demo.
+    /// The files of its demo by path: `task.toml`, the repository in `repo/`, `play.toml` and the files it writes. Empty when it has none.
     pub(crate) demo: BTreeMap<PathBuf, String>,
+}
+
+impl CompanyData {
+    /// What scripted agents play: `play.toml` and the files it writes.
+    pub(crate) fn play(&self) -> impl Iterator<Item = (&Path, &str)> {
+        let played = self.demo.iter().filter(|(path, _)| path.as_path() == Path::new("play.toml") || path.starts_with("files"));
+        played.map(|(path, text)| (path.as_path(), text.as_str()))
+    }
+
+    /// The files of the sample repository.
+    pub(crate) fn repository(&self) -> impl Iterator<Item = (&Path, &str)> {
+        self.demo.iter().filter_map(|(path, text)| Some((path.strip_prefix("repo").ok()?, text.as_str())))
+    }
 }
 
 /// Reads a company from a folder, or the one that comes with the program when the path is empty.
@@ -24,9 +37,7 @@ pub(crate) struct CompanyData {
 pub(crate) fn company_data(dir: &Path) -> Result<CompanyData, Failure> {
     if dir.as_os_str().is_empty() {
         let owned = |(path, text): (&str, &str)| (path.to_owned(), text.to_owned());
-        let demo = embedded::below("demo")
-            .filter(|(path, _)| *path == "play.toml" || path.starts_with("files/"))
-            .map(|(path, text)| (path.into(), text.to_owned()));
+        let demo = embedded::below("demo").map(|(path, text)| (path.into(), text.to_owned()));
         return Ok(CompanyData {
             roster: embedded::file("roster.toml").to_owned(),
             prompts: embedded::below("prompts").map(owned).collect(),
@@ -50,10 +61,7 @@ pub(crate) fn company_data(dir: &Path) -> Result<CompanyData, Failure> {
     }
     let mut demo = BTreeMap::new();
     let folder = dir.join("demo");
-    if folder.join("play.toml").is_file() {
-        demo.insert("play.toml".into(), read(&folder.join("play.toml"))?);
-        collect(&folder, &folder.join("files"), &mut demo)?;
-    }
+    collect(&folder, &folder, &mut demo)?;
     Ok(CompanyData { roster, prompts, demo })
 }
 
@@ -110,6 +118,8 @@ mod tests {
         for (name, text) in &embedded.prompts {
             std::fs::write(dir.path().join("prompts").join(name), text).unwrap();
         }
+        assert!(embedded.repository().any(|(path, _)| path == Path::new("package.json")));
+        assert!(embedded.play().all(|(path, _)| path == Path::new("play.toml") || path.starts_with("files")));
         write_below(&dir.path().join("demo"), embedded.demo.iter().map(|(path, text)| (path.as_path(), text.as_str()))).unwrap();
         let read = company_data(dir.path()).unwrap();
         assert_eq!((read.roster, read.prompts, read.demo), (embedded.roster, embedded.prompts, embedded.demo));

@@ -19,7 +19,7 @@ fn copy(from: &Path, to: &Path) {
 }
 
 #[test]
-fn another_verdict_in_the_play_changes_the_run() {
+fn another_task_and_another_verdict_change_the_run() {
     let mut place = Place::new();
     let company = place.path("company");
     copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../company"), &company);
@@ -30,16 +30,14 @@ fn another_verdict_in_the_play_changes_the_run() {
     let fail = "{ call = \"fail\", args = { task_id = \"{{ task }}\", notes = \"An empty list must be told apart from one name.\", findings = [\
                 { severity = \"major\", criterion = \"{{ criteria[0].id }}\", file = \"src/join.js\", expected = \"a clear error\", actual = \"nothing is said about it\", fix = \"say it\" } ] } },";
     std::fs::write(&play, format!("{}{fail}{}", &text[..start], &text[end..])).unwrap();
-    std::fs::write(place.path("t.toml"), std::fs::read_to_string(company.join("demo/task.toml")).unwrap()).unwrap();
-    copy(&company.join("demo/repo"), &place.path("greeter"));
-    place.repository("greeter", &[("extra.txt", "x\n")]);
+    let task = company.join("demo/task.toml");
+    let renamed = std::fs::read_to_string(&task).unwrap().replace("Greet several people at once", "Greet several of them");
+    std::fs::write(&task, renamed).unwrap();
 
     place.variables.push(("ROBOCO_COMPANY__DIR".into(), company.display().to_string()));
-    place.variables.push(("ROBOCO_ROUTING__DEFAULT".into(), "scripted".into()));
-    let _server = place.up();
-    assert_eq!(place.roboco(&["project", "add", "greeter", "--cell", "backend", "--test", "node --test"]).code, 0);
-    let given = place.roboco(&["task", "new", "--file", "t.toml"]);
-    assert_eq!(given.code, 0, "{given:?}");
+    let mut demo = place.start(&["demo"]);
+    demo.says("Greet several of them");
+    demo.says("be-qa     fail");
     until(PATIENCE, "QA sends the work back", || {
         let view = place.json(&["task", "show", "T-1", "--json"]);
         view["findings"].as_array().unwrap().iter().any(|finding| finding["origin"] == "qa" && finding["severity"] == "major")

@@ -155,7 +155,7 @@ fn cancelled_work_ends_the_demo_with_3_and_changes_nothing() {
     let ended = demo.wait();
     assert_eq!(ended.code, 3, "{ended:?}");
     assert!(ended.err.contains("T-1 was cancelled"), "{}", ended.err);
-    assert_eq!(place.git(&place.data().join("demo/greeter"), &["log", "--format=%s"]), "Greet one person");
+    assert_eq!(place.git(&place.data().join("demo/greeter"), &["log", "--format=%s"]), "First version");
 }
 
 #[test]
