@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use http::StatusCode;
 use roboco_company::call::{Called, Request};
@@ -12,7 +13,6 @@ use roboco_domain::decide::standard_rules;
 use roboco_domain::envelope::Envelope;
 use roboco_domain::guard::is_current;
 use roboco_domain::id::{CorrelationId, TaskId};
-use roboco_domain::limits;
 use roboco_domain::rejection::{Kind, Rejection, Remedy};
 use roboco_domain::rules::verbs_for;
 use roboco_domain::task::Task;
@@ -21,7 +21,6 @@ use roboco_store::Attempt;
 use serde_json::Value;
 
 use crate::Gateway;
-use crate::guard::Budget;
 use crate::reply::Reply;
 
 /// A call as it arrived.
@@ -63,10 +62,14 @@ impl Gateway {
     /// Answers a call. Whatever breaks is an answer too.
     pub(crate) async fn dispatch(&self, call: Incoming) -> Reply {
         self.inner.calls.fetch_add(1, Ordering::Relaxed);
-        match self.run(&call).await {
+        let began = Instant::now();
+        let reply = match self.run(&call).await {
             Ok(reply) => reply,
             Err(broken) => self.broken(&call, &broken),
-        }
+        };
+        let took = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
+        self.inner.call_micros.fetch_add(took, Ordering::Relaxed);
+        reply
     }
 
     /// The refusal of a run that no longer speaks for its seat.
@@ -82,11 +85,7 @@ impl Gateway {
         if let Some(rejection) = self.unseated(&call.actor).await? {
             return Ok(self.refuse(call, None, &rejection));
         }
-        let warning = match self.inner.guard.count(call.actor.spawn, call.verb, call.json()) {
-            Budget::Within => None,
-            Budget::Warn(text) => Some(text),
-            Budget::UsedUp => return Ok(self.refuse(call, None, &used_up())),
-        };
+        let warning = self.inner.guard.count(call.actor.spawn, call.verb, call.json());
         let subject = self.subject(call).await?;
         let task = match subject {
             Some(id) => self.inner.company.store().task(id).await?,
@@ -258,9 +257,4 @@ impl From<roboco_store::StoreFault> for Broken {
     fn from(fault: roboco_store::StoreFault) -> Self {
         Self::Fault(fault.into())
     }
-}
-
-fn used_up() -> Rejection {
-    let message = format!("this run has made {} calls, which is the most a run may make; no more are answered", limits::TOOL_CALLS_STOP);
-    Rejection::new(Kind::CircuitOpen, message, Remedy::tell("end your turn now; your commits are kept and the task goes on in another run"))
 }

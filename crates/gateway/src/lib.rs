@@ -50,6 +50,7 @@ struct Inner {
     guard: Guard,
     tools: BTreeMap<Role, Vec<rmcp::model::Tool>>,
     calls: AtomicU64,
+    call_micros: AtomicU64,
     wall: Duration,
 }
 
@@ -62,7 +63,17 @@ impl Gateway {
     /// The same, with another limit on how long a verb may take.
     pub fn with_wall(company: Arc<Company>, keys: Keys, wall: Duration) -> Self {
         let tools = Role::ALL.iter().map(|role| (*role, mcp::tools(*role))).collect();
-        Self { inner: Arc::new(Inner { company, keys, guard: Guard::default(), tools, calls: AtomicU64::new(0), wall }) }
+        Self {
+            inner: Arc::new(Inner {
+                company,
+                keys,
+                guard: Guard::default(),
+                tools,
+                calls: AtomicU64::new(0),
+                call_micros: AtomicU64::new(0),
+                wall,
+            }),
+        }
     }
 
     /// Everything agents may reach: `/api/v1/flow/{role}/{verb}`, `/api/v1/do/{tool}` and `/mcp/{spawn}`.
@@ -108,14 +119,15 @@ impl Gateway {
         self.inner.guard.forget(spawn);
     }
 
-    /// Whether a run has used up its calls and must be stopped.
-    pub fn over_limit(&self, spawn: SpawnId) -> bool {
-        self.inner.guard.calls_of(spawn) >= limits::TOOL_CALLS_STOP
-    }
-
     /// Verbs and tools called so far, refused ones included.
     pub fn calls(&self) -> u64 {
         self.inner.calls.load(Ordering::Relaxed)
+    }
+
+    /// How long the answered ones took together, by the clock on the wall: from the read request to the finished envelope, database and
+    /// queues included, and also what a verb waits for, such as git or a project's checks. Calls that ran side by side add up.
+    pub fn time_in_calls(&self) -> Duration {
+        Duration::from_micros(self.inner.call_micros.load(Ordering::Relaxed))
     }
 
     fn slug(&self, agent: AgentId) -> String {

@@ -44,7 +44,7 @@ pub(crate) async fn check(State(hosts): State<Arc<Hosts>>, request: Request, nex
     match refused(&hosts, request.headers(), request.uri().authority().map(http::uri::Authority::as_str)) {
         None => next.run(request).await,
         Some(message) => {
-            let remedy = "use http://127.0.0.1, or add the name to `server.hosts` in the configuration";
+            let remedy = "use http://127.0.0.1, or name this address in `server.public_base_url` in the configuration";
             let correlation = Problem::correlation_of(request.headers());
             Problem::new(StatusCode::FORBIDDEN, "not_authorized", message, remedy, correlation).into_response()
         }

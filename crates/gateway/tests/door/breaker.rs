@@ -101,18 +101,14 @@ async fn a_restart_does_not_close_the_breaker_and_a_new_run_starts_without_it() 
 }
 
 #[tokio::test]
-async fn a_run_with_too_many_calls_is_told_to_end_its_turn() {
+async fn a_run_with_many_calls_is_warned_and_still_answered() {
     let world = World::new().await;
     let task = world.task().await;
     let run = world.run("be-dev-1", task, Verb::IWillWorkOn).await;
-    for n in 1..=limits::TOOL_CALLS_STOP {
-        let answer = world.call(&run, "give_me_work", json!({})).await;
+    for n in 1..=limits::TOOL_CALLS_STOP + 1 {
+        let answer = world.call(&run, "note", json!({ "text": format!("thought number {n}") })).await;
         assert_eq!(answer.body["error"], Value::Null, "call {n}");
         assert_eq!(answer.body["warning"].is_string(), n >= 100 && n.is_multiple_of(50), "call {n}: {:?}", answer.body["warning"]);
-        assert_eq!(world.gateway.over_limit(run.actor.spawn), n == limits::TOOL_CALLS_STOP);
     }
-    let answer = world.call(&run, "give_me_work", json!({})).await;
-    assert_eq!(answer.body["error"], "circuit_open");
-    assert!(answer.body["remediate"].as_str().unwrap().contains("end your turn"));
     assert_eq!(world.gateway.calls(), u64::from(limits::TOOL_CALLS_STOP) + 1);
 }
