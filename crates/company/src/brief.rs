@@ -77,6 +77,19 @@ pub fn verb_table(role: Role) -> String {
     standard_rules().granted(role).into_iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
+/// Every verb of the registry, as `docs/verbs.md` has it.
+pub fn verb_reference() -> String {
+    let row = |verb: &Verb| {
+        let who = Role::ALL.iter().filter(|role| standard_rules().grants(*verb, **role)).map(|role| role.as_str());
+        let ends = if verb.ends() == Ends::Session { "yes" } else { "" };
+        format!("| `{verb}` | {} | `{}` | {ends} | {} |", who.collect::<Vec<_>>().join(", "), signature(*verb), verb.help())
+    };
+    let head = "# Verbs\n\nGenerated from the registry and the rule table by `cargo run -q -p roboco-company --example verbs`; a test keeps it equal to \
+                them.\nEverything an agent or the CEO can do to a task is one of these. A question mark stands behind optional arguments.\n\n\
+                | Verb | Who | Arguments | Ends the run | What for |\n|---|---|---|---|---|\n";
+    format!("{head}{}\n", Verb::ALL.iter().map(row).collect::<Vec<_>>().join("\n"))
+}
+
 /// The arguments of a verb; optional ones carry a question mark.
 pub fn signature(verb: Verb) -> String {
     let schema = verb.schema();
@@ -129,5 +142,25 @@ impl Company {
                 .collect::<Vec<_>>(),
         });
         Ok(Brief { system, message, facts })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_written_reference_is_the_one_of_this_registry() {
+        let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/verbs.md");
+        let written = std::fs::read_to_string(file).unwrap_or_default();
+        let how = "write it again with `cargo run -q -p roboco-company --example verbs > docs/verbs.md`";
+        assert!(written == verb_reference(), "docs/verbs.md is old: {how}");
+    }
+
+    #[test]
+    fn every_verb_of_a_role_is_in_its_prompt_with_its_arguments() {
+        let table = verb_table(Role::Qa);
+        assert!(table.contains("`pass(notes, task_id, criteria_verified?)`"), "{table}");
+        assert!(!table.contains("i_will_work_on"), "{table}");
     }
 }

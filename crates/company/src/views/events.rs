@@ -166,7 +166,9 @@ impl Company {
             Event::SpawnIntended { spawn } => format!("{} will be started for {}({task})", self.roster.slug(spawn.agent), spawn.verb),
             Event::SpawnStarted {} => format!("an agent runs for {task}"),
             Event::SpawnSessionNamed { session } => format!("the client of {task} calls its conversation {session}"),
-            Event::SpawnRevoked { agent, reason, .. } => format!("the run of {} for {task} was revoked: {reason}", self.roster.slug(*agent)),
+            Event::SpawnRevoked { agent, reason, .. } => {
+                format!("the run of {} for {task} was revoked: {reason}", self.roster.slug(*agent))
+            }
             Event::SpawnEnded { outcome, .. } => format!("a run for {task} ended: {}", outcome.word()),
             _ => return None,
         })

@@ -166,7 +166,8 @@ impl World {
             memory_bytes: None,
             network: NetworkAccess::Door,
         };
-        let parts = Parts { company: Arc::clone(&company), driver: Arc::new(driver), repos: Arc::clone(&repos), door: Arc::new(TheDoor(gateway)) };
+        let parts =
+            Parts { company: Arc::clone(&company), driver: Arc::new(driver), repos: Arc::clone(&repos), door: Arc::new(TheDoor(gateway)) };
         let runtime = Runtime::start(config, parts).await.unwrap();
         self.running = Some(Running { company, repos, store, runtime: Some(runtime), listener });
     }
