@@ -20,6 +20,7 @@ use roboco_gateway::{Gateway, Keys};
 use roboco_git::{Git, Repos};
 use roboco_runtime::{GitRepos, Parts, Runtime};
 use roboco_sandbox::{Labels, ProcessDriver, Settings, Unconfined};
+use roboco_server::Counters;
 use roboco_store::{OpenOptions, SqlStore, Store as _};
 use secrecy::SecretString;
 
@@ -75,6 +76,7 @@ impl Running {
         let git = git.map_err(|error| Failure::new(Exit::Configuration, error.to_string()))?;
         let repos = Arc::new(Repos::open(git, here.data.root()).map_err(|error| Failure::broken(error.to_string()))?);
         let view = GitRepos::new(Arc::clone(&repos), here.data.root().to_owned(), here.environment.path("SSH_AUTH_SOCK"));
+        view.restore(&store.projects().await.map_err(|error| Failure::new(Exit::NotNow, error.to_string()))?);
         let company = Arc::new(Company::new(store.clone(), Arc::new(roster), Arc::new(SystemClock), Arc::new(view), prompts));
         let put = store.put_token("ceo", company.ceo(), &secrets.ceo_digest(), SystemClock.now()).await;
         put.map_err(|error| Failure::new(Exit::NotNow, error.to_string()))?;
@@ -89,7 +91,9 @@ impl Running {
 
         let listeners = Listeners::open(config, &sockets).await?;
         let address = listeners.address();
-        let listeners = listeners.serve(Arc::clone(&company), &gateway, roboco_egress::router(egress), config);
+        let counted = Arc::clone(&repos);
+        let counters = Counters::new(gateway.clone(), move || counted.git().processes());
+        let listeners = listeners.serve(Arc::clone(&company), &gateway, counters, roboco_egress::router(egress), config);
         let parts = Parts { company: Arc::clone(&company), driver: Arc::new(driver), repos, door };
         let runtime = match Runtime::start(runtime_config, parts).await {
             Ok(runtime) => runtime,
@@ -112,6 +116,7 @@ impl Running {
         tokio::select! {
             what = self.listeners.broken() => what,
             what = self.leader.lost() => what,
+            what = self.runtime.failed() => what,
         }
     }
 

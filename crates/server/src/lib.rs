@@ -21,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 pub use hosts::Hosts;
 pub use person::token_digest;
 pub use routes::commands::CommandAnswer;
+pub use routes::stats::{Counters, Stats};
 pub use routes::{Items, Page};
 
 /// What the routes work with. Clones share everything.
@@ -30,14 +31,16 @@ pub struct ServerState {
     pub company: Arc<Company>,
     /// The names this server answers to.
     pub hosts: Arc<Hosts>,
+    /// What is counted while it runs.
+    pub counters: Counters,
     /// Ends the live streams.
     pub shutdown: CancellationToken,
 }
 
 impl ServerState {
     /// The state of a server that answers to loopback names only.
-    pub fn new(company: Arc<Company>) -> Self {
-        Self { company, hosts: Arc::new(Hosts::default()), shutdown: CancellationToken::new() }
+    pub fn new(company: Arc<Company>, counters: Counters) -> Self {
+        Self { company, hosts: Arc::new(Hosts::default()), counters, shutdown: CancellationToken::new() }
     }
 }
 

@@ -5,6 +5,7 @@ pub(crate) mod commands;
 pub(crate) mod health;
 pub(crate) mod projects;
 pub(crate) mod spawns;
+pub(crate) mod stats;
 pub(crate) mod stream;
 pub(crate) mod tasks;
 
@@ -108,6 +109,7 @@ fn protected(mut routes: Documented) -> Documented {
     let inbox = routes.gives::<Items<InboxRow>>("What waits for the CEO, oldest first.", "200");
     let spawn = routes.gives::<SpawnRow>("A run of an agent.", "200");
     let transcript = routes.gives::<Page<BlockRow>>("What a run said and did, oldest first.", "200").asks(&page);
+    let stats = routes.gives::<stats::Stats>("What the process has counted since it started.", "200");
     let keys = [("task", "only events of this task"), ("after", "begin after this event; only new ones when left out")];
     let stream = routes.gives::<EventView>("Events as they happen, as server-sent events.", "200").asks(&keys);
     routes
@@ -115,6 +117,7 @@ fn protected(mut routes: Documented) -> Documented {
         .route(Get, "/api/inbox", inbox, get(agents::inbox))
         .route(Get, "/api/spawns/{task}/{nth}", spawn, get(spawns::view))
         .route(Get, "/api/spawns/{task}/{nth}/transcript", transcript, get(spawns::transcript))
+        .route(Get, "/api/stats", stats, get(stats::stats))
         .route(Get, "/api/stream", stream, get(stream::stream))
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use axum::Router;
 use roboco_company::Company;
 use roboco_gateway::Gateway;
-use roboco_server::{Hosts, ServerState};
+use roboco_server::{Counters, Hosts, ServerState};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -107,11 +107,11 @@ impl Bound {
     }
 
     /// Starts to answer.
-    pub(super) fn serve(self, company: Arc<Company>, gateway: &Gateway, egress: Router, config: &Config) -> Listeners {
+    pub(super) fn serve(self, company: Arc<Company>, gateway: &Gateway, counters: Counters, egress: Router, config: &Config) -> Listeners {
         let (stop, stopped) = watch::channel(false);
         let shutdown = CancellationToken::new();
         let agents = gateway.router().merge(egress);
-        let state = ServerState { company, hosts: Arc::new(hosts(config)), shutdown: shutdown.clone() };
+        let state = ServerState { company, hosts: Arc::new(hosts(config)), counters, shutdown: shutdown.clone() };
         let people = roboco_server::router(state, agents.clone());
         let tcp = axum::serve(self.tcp, people).with_graceful_shutdown(told(stopped.clone()));
         let door = axum::serve(self.door, agents).with_graceful_shutdown(told(stopped));

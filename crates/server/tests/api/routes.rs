@@ -4,6 +4,7 @@ use http::StatusCode;
 use roboco_domain::id::CorrelationId;
 use roboco_domain::time::Timestamp;
 use roboco_domain::verb::Verb;
+use roboco_server::Stats;
 use roboco_store::Block;
 use serde_json::{Value, json};
 
@@ -197,4 +198,22 @@ async fn unknown_routes_and_methods_are_told_in_json() {
     assert_eq!((answer.status, &answer.body["error"]["code"]), (StatusCode::METHOD_NOT_ALLOWED, &json!("method_not_allowed")));
     let answer = world.send("DELETE", "/mcp/none", &[], "").await;
     assert_eq!((answer.status, &answer.body["error"]["code"]), (StatusCode::METHOD_NOT_ALLOWED, &json!("method_not_allowed")));
+}
+
+#[tokio::test]
+async fn what_is_counted_grows_with_what_is_done() {
+    let world = World::new().await;
+    let read = async || serde_json::from_value::<Stats>(world.ceo("GET", "/api/stats", Value::Null).await.body).unwrap();
+    let before = read().await;
+    assert_eq!((before.git_processes, before.verb_calls, before.verb_micros), (7, 0, 0));
+    assert!(before.statements > 0);
+    let task = world.task().await;
+    let token = world.token(&world.run("be-dev-1", &task, Verb::IWillWorkOn).await);
+    let bearer = format!("Bearer {token}");
+    let worked = world.send("POST", "/api/v1/do/note", &[("authorization", &bearer)], r#"{"text":"seen"}"#).await;
+    let refused = world.send("POST", "/api/v1/flow/developer/unclaim", &[("authorization", &bearer)], "{}").await;
+    assert_eq!((worked.status, refused.status), (StatusCode::OK, StatusCode::OK));
+    let after = read().await;
+    assert_eq!(after.verb_calls, 2);
+    assert!(after.statements > before.statements && after.verb_micros > 0 && after.uptime_ms >= before.uptime_ms, "{before:?} {after:?}");
 }

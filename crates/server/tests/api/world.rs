@@ -23,7 +23,7 @@ use roboco_domain::time::Timestamp;
 use roboco_domain::vcs::{BranchName, Oid};
 use roboco_domain::verb::Verb;
 use roboco_gateway::{Gateway, Keys};
-use roboco_server::{ServerState, token_digest};
+use roboco_server::{Counters, ServerState, token_digest};
 use roboco_store::{OpenOptions, SqlStore};
 use secrecy::ExposeSecret;
 use serde_json::{Value, json};
@@ -103,7 +103,7 @@ impl World {
         let ceo = company.ceo();
         company.store().put_token("ceo", ceo, &token_digest(CEO), company.clock().now()).await.unwrap();
         let gateway = Gateway::new(Arc::clone(&company), Keys::generate().unwrap());
-        let state = ServerState::new(Arc::clone(&company));
+        let state = ServerState::new(Arc::clone(&company), Counters::new(gateway.clone(), || 7));
         let router = roboco_server::router(state.clone(), gateway.router());
         let world = Self { company, gateway, state, router, folder };
         let input = ProjectInput { origin: "/srv/greeter".into(), cell: "backend".into(), ..ProjectInput::default() };
