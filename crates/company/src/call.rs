@@ -15,7 +15,7 @@ use roboco_store::{Attempt, Replay};
 use serde_json::Value;
 
 use crate::Company;
-use crate::commit::{Executed, fresh};
+use crate::commit::{Executed, answered_before, fresh};
 use crate::fault::Fault;
 
 /// A request to run a verb.
@@ -141,8 +141,7 @@ impl Company {
         if kept.waits_for.is_some() {
             return None;
         }
-        let answer = Answer { warning: Some("this request was answered before; nothing was done twice".into()), ..Answer::next("go on") };
-        let envelope = Envelope::accepted(standard_rules(), request.actor.role(), None, &answer, request.correlation);
+        let envelope = Envelope::accepted(standard_rules(), request.actor.role(), None, &answered_before(), request.correlation);
         Some(Called { envelope, rejection: None, task: None })
     }
 

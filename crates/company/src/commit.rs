@@ -67,7 +67,7 @@ impl Company {
     ///
     /// # Errors
     /// A fault of the database, or so many lost races that something is wrong.
-    pub async fn execute(&self, command: &Command, facts: Facts, replay: Option<Replay>) -> Result<Executed, Fault> {
+    pub async fn execute(&self, command: &Command, facts: Facts, mut replay: Option<Replay>) -> Result<Executed, Fault> {
         for _ in 0..limits::MAX_CONFLICTS {
             let world = match self.load(command, facts.clone()).await? {
                 Ok(world) => world,
@@ -120,6 +120,19 @@ impl Company {
                 let wait = decision.answer.waits_for.map(|intent| self.signals.wait_for(intent));
                 self.signals.hand_over(decision.effects);
                 return Ok(Executed::Accepted { answer: decision.answer, wait, task, seq });
+            }
+            // The same request may have been faster: then its answer is this one's too.
+            let twin = match &replay {
+                Some(mine) => self.store.replay(&mine.key).await?.filter(|kept| kept.digest == mine.digest),
+                None => None,
+            };
+            match twin {
+                Some(kept) if kept.waits_for.is_none() => {
+                    return Ok(Executed::Accepted { answer: answered_before(), wait: None, task, seq: 0 });
+                }
+                // Its effect is under way; deciding again joins it.
+                Some(_) => replay = None,
+                None => {}
             }
         }
         Err(Fault::passing("too many writers at once; try again"))
@@ -248,6 +261,11 @@ impl Company {
             }
         })
     }
+}
+
+/// The answer of a request that was answered before.
+pub(crate) fn answered_before() -> Answer {
+    Answer { warning: Some("this request was answered before; nothing was done twice".into()), ..Answer::next("go on") }
 }
 
 fn subject(command: &Command) -> Option<TaskId> {

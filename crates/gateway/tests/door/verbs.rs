@@ -1,5 +1,7 @@
 //! Verbs over plain HTTP: envelopes, keys, limits.
 
+use std::sync::Arc;
+
 use http::StatusCode;
 use roboco_domain::limits;
 use roboco_domain::verb::Verb;
@@ -152,4 +154,21 @@ async fn a_run_that_was_replaced_hears_superseded_before_anything_else() {
         let answer = world.send("POST", path, &[("authorization", &bearer)], body).await;
         assert_eq!((answer.status, &answer.body["error"]), (StatusCode::OK, &json!("superseded")), "{path}: {:?}", answer.body);
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_same_request_sent_eight_times_at_once_is_done_once() {
+    let world = Arc::new(World::new().await);
+    let task = world.task().await;
+    let run = Arc::new(world.run("be-dev-1", task, Verb::IWillWorkOn).await);
+    let mut calls = tokio::task::JoinSet::new();
+    for _ in 0..8 {
+        let (world, run) = (Arc::clone(&world), Arc::clone(&run));
+        calls.spawn(async move { world.call_with(&run, "note", json!({ "text": "said once" }), &[("idempotency-key", "twins")]).await });
+    }
+    while let Some(answer) = calls.join_next().await {
+        let answer = answer.unwrap();
+        assert_eq!(answer.body["error"], Value::Null, "{}", answer.body);
+    }
+    assert_eq!(world.events("note.recorded").await, 1);
 }
