@@ -7,7 +7,7 @@ use roboco_domain::decide::standard_rules;
 use roboco_domain::envelope::Envelope;
 use roboco_domain::id::{CorrelationId, TaskId};
 use roboco_domain::limits;
-use roboco_domain::rejection::{Kind, Rejection, Remedy};
+use roboco_domain::rejection::Rejection;
 use roboco_domain::snapshot::{Answer, Facts};
 use roboco_domain::task::Task;
 use roboco_domain::verb::{Call, FactKind, Verb};
@@ -15,7 +15,7 @@ use roboco_store::{Attempt, Replay};
 use serde_json::Value;
 
 use crate::Company;
-use crate::commit::{Executed, answered_before, fresh};
+use crate::commit::{Executed, answered_before, fresh, key_reused};
 use crate::fault::Fault;
 
 /// A request to run a verb.
@@ -51,12 +51,6 @@ impl Company {
     /// A fault: nothing is known to have changed, and trying again may help.
     pub async fn call(&self, request: Request) -> Result<Called, Fault> {
         let digest = digest(&request);
-        if let Some(key) = &request.replay_key
-            && let Some(kept) = self.store.replay(key).await?
-            && let Some(called) = self.replayed(&request, &kept, &digest)
-        {
-            return Ok(called);
-        }
         let call = match Call::parse(request.verb, request.arguments.clone()) {
             Ok(call) => call,
             Err(rejection) => return Ok(self.refuse(&request, None, rejection)),
@@ -69,7 +63,7 @@ impl Company {
             return self.give_me_work(&request).await;
         }
         let facts = self.facts(request.verb, task).await?;
-        let replay = request.replay_key.clone().map(|key| Replay { key, digest, answer: String::new(), waits_for: None });
+        let replay = request.replay_key.clone().map(|key| Replay { key, digest: digest.clone(), answer: String::new(), waits_for: None });
         let command = Command {
             correlation: request.correlation,
             actor: request.actor.clone(),
@@ -77,7 +71,16 @@ impl Company {
             fresh: fresh(),
         };
         match self.execute(&command, facts, replay).await? {
-            Executed::Refused { rejection, task } => Ok(self.refuse(&request, task.as_deref(), rejection)),
+            Executed::Refused { rejection, task } => {
+                // What was done before is refused now that the task has moved on; its caller gets the first answer all the same. A key that
+                // is taken by a request that could still be done is found by the commit itself.
+                if let Some(key) = &request.replay_key
+                    && let Some(kept) = self.store.replay(key).await?
+                {
+                    return Ok(self.replayed(&request, &kept, &digest));
+                }
+                Ok(self.refuse(&request, task.as_deref(), rejection))
+            }
             Executed::Accepted { answer, wait, task, .. } => {
                 let answer = match wait {
                     Some(wait) => match tokio::time::timeout(limits::VERB_WAIT, wait).await {
@@ -128,21 +131,13 @@ impl Company {
         Called { envelope, task: rejection.task.or_else(|| task.map(|t| t.id)), rejection: Some(rejection) }
     }
 
-    /// Answers a repeated request from what was kept. None when it has to run again to join an effect that is under way.
-    fn replayed(&self, request: &Request, kept: &Replay, digest: &str) -> Option<Called> {
+    /// Answers a repeated request from what was kept.
+    fn replayed(&self, request: &Request, kept: &Replay, digest: &str) -> Called {
         if kept.digest != digest {
-            let rejection = Rejection::new(
-                Kind::InvalidState,
-                "this idempotency key was used for another request",
-                Remedy::tell("send a new key with a new request"),
-            );
-            return Some(self.refuse(request, None, rejection));
-        }
-        if kept.waits_for.is_some() {
-            return None;
+            return self.refuse(request, None, key_reused());
         }
         let envelope = Envelope::accepted(standard_rules(), request.actor.role(), None, &answered_before(), request.correlation);
-        Some(Called { envelope, rejection: None, task: None })
+        Called { envelope, rejection: None, task: None }
     }
 
     /// The task a call is about: the one it names, or the one the caller was started for.

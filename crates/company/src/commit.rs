@@ -121,17 +121,16 @@ impl Company {
                 self.signals.hand_over(decision.effects);
                 return Ok(Executed::Accepted { answer: decision.answer, wait, task, seq });
             }
-            // The same request may have been faster: then its answer is this one's too.
-            let twin = match &replay {
-                Some(mine) => self.store.replay(&mine.key).await?.filter(|kept| kept.digest == mine.digest),
+            // A key that is taken makes a commit stale: the same request was faster, just now or long ago.
+            let kept = match &replay {
+                Some(mine) => self.store.replay(&mine.key).await?.map(|kept| (kept.digest == mine.digest, kept.waits_for)),
                 None => None,
             };
-            match twin {
-                Some(kept) if kept.waits_for.is_none() => {
-                    return Ok(Executed::Accepted { answer: answered_before(), wait: None, task, seq: 0 });
-                }
+            match kept {
+                Some((false, _)) => return Ok(Executed::Refused { rejection: key_reused(), task }),
+                Some((true, None)) => return Ok(Executed::Accepted { answer: answered_before(), wait: None, task, seq: 0 }),
                 // Its effect is under way; deciding again joins it.
-                Some(_) => replay = None,
+                Some((true, Some(_))) => replay = None,
                 None => {}
             }
         }
@@ -266,6 +265,12 @@ impl Company {
 /// The answer of a request that was answered before.
 pub(crate) fn answered_before() -> Answer {
     Answer { warning: Some("this request was answered before; nothing was done twice".into()), ..Answer::next("go on") }
+}
+
+/// The refusal of a key that stands for another request.
+pub(crate) fn key_reused() -> Rejection {
+    let message = "this idempotency key was used for another request";
+    Rejection::new(Kind::InvalidState, message, Remedy::tell("send a new key with a new request"))
 }
 
 fn subject(command: &Command) -> Option<TaskId> {

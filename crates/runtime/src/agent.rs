@@ -140,7 +140,7 @@ impl Actor {
             }
         }
         let mut flush = tokio::time::interval(Duration::from_millis(250));
-        let mut heartbeat = tokio::time::interval(limits::LEASE_RENEWAL);
+        let mut heartbeat = tokio::time::interval_at(Instant::now() + limits::LEASE_RENEWAL, limits::LEASE_RENEWAL);
         loop {
             let (deadline, what) = self.watch.deadline();
             let grace = self.grace.unwrap_or(deadline);
