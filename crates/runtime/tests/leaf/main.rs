@@ -1,5 +1,7 @@
 //! A leaf from its creation to its merge: the real store, real git, real sandboxes, scripted agents over the real MCP endpoint.
 
+#![expect(clippy::unwrap_used, reason = "the lint does not know that the helpers of tests are tests too")]
+
 mod world;
 
 use roboco_domain::task::{Hold, Stage};

@@ -128,7 +128,7 @@ impl World {
     pub(crate) async fn start(&mut self) {
         let data = self.path("data");
         std::fs::create_dir_all(&data).unwrap();
-        let store = Arc::new(SqlStore::open(OpenOptions::new(&format!("sqlite:{}", data.join("roboco.db").display()))).await.unwrap());
+        let store = Arc::new(SqlStore::open(OpenOptions::new(format!("sqlite:{}", data.join("roboco.db").display()))).await.unwrap());
         let roster = include_str!("../../../../company/roster.toml");
         let roster = Arc::new(Roster::parse(store.company(), roster).unwrap());
         let git = Git::discover("/usr/local/bin:/usr/bin:/bin".as_ref(), &data.join("git-home")).await.unwrap();
