@@ -40,8 +40,6 @@ words! {
         PausedFirst = "paused_first",
         /// No effect of the task is under way.
         NothingUnderWay = "nothing_under_way",
-        /// The work is not being checked right now.
-        NotSubmitting = "not_submitting",
         /// It is not being merged.
         NotMerging = "not_merging",
         /// The caller's role can lift the hold.
@@ -137,7 +135,6 @@ impl Guard {
             | Self::OneActiveTask
             | Self::PausedFirst
             | Self::NothingUnderWay
-            | Self::NotSubmitting
             | Self::NotMerging
             | Self::LiftsHold
             | Self::RaisesHold
@@ -178,7 +175,6 @@ impl Guard {
             Self::OneActiveTask => one_active_task(cx),
             Self::PausedFirst => paused_first(cx),
             Self::NothingUnderWay => nothing_under_way(cx),
-            Self::NotSubmitting => not_submitting(cx),
             Self::NotMerging => not_merging(cx),
             Self::LiftsHold => lifts_hold(cx),
             Self::RaisesHold => raises_hold(cx),
@@ -374,17 +370,6 @@ fn nothing_under_way(cx: GuardContext<'_>) -> Result<(), Miss> {
             Kind::Unavailable,
             format!("{} is busy: {} is under way", cx.task.number, pending.kind),
             Remedy::tell("wait some seconds and call this again"),
-        ),
-        None => Ok(()),
-    }
-}
-
-fn not_submitting(cx: GuardContext<'_>) -> Result<(), Miss> {
-    match cx.task.pending.iter().find(|p| p.verb == Verb::IAmDone) {
-        Some(_) => refuse(
-            Kind::Unavailable,
-            format!("{} is being checked; a commit now would change what is checked", cx.task.number),
-            Remedy::tell("wait for the result of i_am_done"),
         ),
         None => Ok(()),
     }

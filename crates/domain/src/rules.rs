@@ -201,13 +201,13 @@ pub const RULES: &[Rule] = rules! {
     IAmIdle by [Developer, Qa, Documenter, CellPm, MainPm, ProductOwner, HeadMarketing, Auditor, PrReviewer] on &[], from &[], Any, needs [];
 
     IWillWorkOn by [Developer] on LEAVES, from &[Stage::Ready, Stage::Revision], Free,
-        needs [AssigneeOrFree, LeaseFree, SameTeam, DependenciesMet, OneActiveTask, PausedFirst, PlanGiven];
+        needs [AssigneeOrFree, LeaseFree, SameTeam, DependenciesMet, OneActiveTask, PausedFirst, NothingUnderWay, PlanGiven];
     IWillWorkOn by [Developer] on LEAVES, from AUTHORING, Free, needs [IsAssignee, LeaseFree, SameTeam, OneActiveTask];
     OpenPr by [Developer] on LEAVES, from AUTHORING, Free, needs [HoldsLease, CommitMade];
     SyncBranch by [Developer] on LEAVES, from AUTHORING, Free, needs [HoldsLease, NothingUnderWay, TreeClean];
     IAmDone by [Developer] on LEAVES, from AUTHORING, Free,
         needs [HoldsLease, NothingUnderWay, CommitMade, PrOpen, TreeClean, CriteriaEvidenced, FindingsAnswered];
-    Commit by [Developer] on LEAVES, from AUTHORING, Free, needs [HoldsLease, NotSubmitting, SubjectGiven];
+    Commit by [Developer] on LEAVES, from AUTHORING, Free, needs [HoldsLease, NothingUnderWay, SubjectGiven];
     Commit by [Documenter] on LEAVES, from &[Stage::Docs], Free, needs [HoldsLease, SubjectGiven];
     Progress by [Developer] on LEAVES, from AUTHORING, Free, needs [HoldsLease, TextGiven];
     Progress by [Documenter] on LEAVES, from &[Stage::Docs], Free, needs [HoldsLease, TextGiven];

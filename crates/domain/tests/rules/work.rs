@@ -141,13 +141,23 @@ super::scenarios! {
         given leaf in working
         hold back
         be-dev-1 i_am_done                             -> self_check, pending gate
-        be-dev-1 commit                                -> refused unavailable, says being checked, try none
+        be-dev-1 commit                                -> refused unavailable, says gate is under way, try none
         after 700s
         expire                                         -> ready, event task.released, owner be-dev-1, lease none
         settle                                         -> ready, event gate.passed
         be-dev-1 i_will_work_on plan= steps=           -> working
         hold back
         be-dev-1 i_am_done                             -> qa, event task.submitted criterion.evidenced criterion.evidenced gate.passed task.handed_to_qa
+    ";
+    what_a_lost_run_left_under_way_ends_before_the_next_claim: "
+        given leaf in working
+        hold back
+        be-dev-1 commit                                -> pending commit
+        after 700s
+        expire                                         -> ready, lease none, pending commit, next waits
+        be-dev-1 i_will_work_on                        -> refused unavailable, says commit is under way, try none, ready
+        settle                                         -> ready, event commit.recorded
+        be-dev-1 i_will_work_on                        -> working
     ";
     a_project_without_checks_is_said_to_have_none: "
         given leaf in working
@@ -187,6 +197,7 @@ super::scenarios! {
         hold back
         be-dev-1 sync_branch                           -> pending sync
         be-dev-1 sync_branch                           -> no event, waits, pending sync
+        be-dev-1 commit                                -> refused unavailable, says sync is under way, pending sync
         settle                                         -> event branch.synced
         be-dev-1 open_pr
         hold back
