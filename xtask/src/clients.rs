@@ -28,7 +28,7 @@ pub(crate) fn test(workspace: &Workspace) -> Result<()> {
     prerequisites::ensure(&[Tool::Bubblewrap, Tool::Postgres])?;
     let claude = install_claude(&workspace.target)?;
     eprintln!("Claude Code {CLAUDE_VERSION}: {}", claude.display());
-    let server = postgres::Postgres::start()?;
+    let server = postgres::Postgres::start(postgres::Durability::Off)?;
 
     shell::run(shell::cargo().current_dir(&workspace.root).args(["build", "--package", "roboco", "--bin", "roboco"]))?;
     let mut cargo = shell::cargo();

@@ -1,7 +1,8 @@
-//! One throw-away PostgreSQL for one test run: its own folder, a free loopback port, gone afterwards whatever happens.
+//! One throw-away PostgreSQL for one run of tests or benches: its own folder, a free loopback port, gone afterwards whatever happens.
 //!
-//! The server asks the kernel to be interrupted when we die, so even a killed test run leaves no server behind. Durability is off:
-//! tests check what is stored, and crash tests of the product run on a database the product itself configures.
+//! The server asks the kernel to be interrupted when we die, so even a killed run leaves no server behind. Durability is off for tests:
+//! they check what is stored, and crash tests of the product run on a database the product itself configures. It is on for benches,
+//! whose figures would otherwise leave out what a write costs.
 
 use std::fs::File;
 use std::net::TcpListener;
@@ -31,6 +32,15 @@ pub(crate) struct Postgres {
     _folder: TempDir,
 }
 
+/// Whether a commit is on disk before it is answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Durability {
+    /// As the server comes: nothing that was answered is lost.
+    On,
+    /// Faster, and lost with the machine.
+    Off,
+}
+
 /// The account the server runs as: PostgreSQL refuses to run as root.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Account {
@@ -40,7 +50,7 @@ struct Account {
 
 impl Postgres {
     /// Creates a cluster and starts it.
-    pub(crate) fn start() -> Result<Self> {
+    pub(crate) fn start(durability: Durability) -> Result<Self> {
         remove_abandoned_folders(&std::env::temp_dir());
         let programs = postgres_folder().context("PostgreSQL was not found: apt-get install -y postgresql")?;
         let folder = tempfile::Builder::new().prefix(&format!("{FOLDER_PREFIX}{}-", std::process::id())).tempdir()?;
@@ -55,7 +65,7 @@ impl Postgres {
 
         for _ in 0..PORT_TRIES {
             let port = free_port()?;
-            let mut server = serve(&programs, &data, folder.path(), account, port)?;
+            let mut server = serve(&programs, &data, folder.path(), account, (port, durability))?;
             match wait_until_ready(&programs, &mut server, port)? {
                 Readiness::Ready => return Ok(Self { server, port, _folder: folder }),
                 Readiness::Exited => {}
@@ -93,7 +103,7 @@ enum Readiness {
     Exited,
 }
 
-fn serve(programs: &Path, data: &Path, folder: &Path, account: Option<Account>, port: u16) -> Result<Child> {
+fn serve(programs: &Path, data: &Path, folder: &Path, account: Option<Account>, (port, durability): (u16, Durability)) -> Result<Child> {
     let log = File::create(folder.join("log"))?;
     let postgres = programs.join("postgres");
     let launcher = match shell::find("setpriv") {
@@ -105,9 +115,12 @@ fn serve(programs: &Path, data: &Path, folder: &Path, account: Option<Account>, 
         None => shell::command(postgres),
     };
     let mut server = as_account(launcher, account, folder);
-    server.arg("-D").arg(data).arg("-p").arg(port.to_string()).args(["-h", "127.0.0.1", "-k", "", "-F"]);
+    server.arg("-D").arg(data).arg("-p").arg(port.to_string()).args(["-h", "127.0.0.1", "-k", ""]);
     // Tests open many small pools side by side.
-    server.args(["-c", "max_connections=400", "-c", "synchronous_commit=off", "-c", "full_page_writes=off"]);
+    server.args(["-c", "max_connections=400"]);
+    if durability == Durability::Off {
+        server.args(["-F", "-c", "synchronous_commit=off", "-c", "full_page_writes=off"]);
+    }
     server.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
     server.spawn().context("PostgreSQL could not be started")
 }

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use crate::postgres::Postgres;
+use crate::postgres::{Durability, Postgres};
 use crate::prerequisites::{self, Tool};
 use crate::shell;
 use crate::workspace::Workspace;
@@ -19,7 +19,7 @@ pub(crate) fn run(workspace: &Workspace, arguments: &[String]) -> Result<()> {
         Some(url) => (None, url),
         None => {
             prerequisites::ensure(&[Tool::Postgres])?;
-            let server = Postgres::start()?;
+            let server = Postgres::start(Durability::Off)?;
             let url = server.url();
             (Some(server), url)
         }
