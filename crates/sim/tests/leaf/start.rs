@@ -3,6 +3,7 @@
 use std::sync::{Arc, LazyLock};
 
 use roboco_domain::id::{AgentId, CompanyId, CriterionNumber, ProjectId, TaskId, TaskNumber};
+use roboco_domain::outcome::Outcome;
 use roboco_domain::project::{Access, GateCommands, MergeMethod, Project};
 use roboco_domain::roster::Roster;
 use roboco_domain::rules::RuleSet;
@@ -104,6 +105,7 @@ pub(crate) fn places(rules: &Arc<RuleSet>) -> Vec<Company> {
     let mut all = vec![fresh.clone()];
     // Work under a parent goes another way only from its PM on.
     all.extend(driven_to(child, Stage::PmReview));
+    all.extend(abandoned(&fresh));
     let wrongs: [(Stage, &[(&str, Verb)]); 10] = [
         (Stage::Qa, &[("be-qa", Verb::ClaimReview), ("be-qa", Verb::Fail)]),
         (Stage::PmReview, &[("be-pm", Verb::RequestChanges)]),
@@ -131,6 +133,14 @@ fn driven_to(mut company: Company, stage: Stage) -> Option<Company> {
         company = helpful_move(&company)?;
     }
     None
+}
+
+/// Its author died in the middle of a commit and its right has run out.
+fn abandoned(fresh: &Company) -> Option<Company> {
+    let company = driven_to(fresh.clone(), Stage::Working)?;
+    let run = company.spawns.values().next()?.clone();
+    let (committing, _) = company.call(company.speaker(&run)?, Verb::Commit, Wording::Full).ok()?;
+    committing.end(run.id, Outcome::Lost)?.expire()
 }
 
 fn called(company: &Company, slug: &str, verb: Verb) -> Option<Company> {
