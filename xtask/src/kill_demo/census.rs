@@ -187,8 +187,17 @@ mod tests {
     fn a_running_process_is_seen_until_it_ends() {
         const OWN: &str = "ROBOCO_TEST_OF_THE_CENSUS";
         let mut child = crate::shell::command("sleep").arg("60").env(OWN, "a").spawn().unwrap();
-        assert_eq!(Census::take(OWN).unwrap().roots()["a"].first().unwrap().pid, child.id());
+        // Right after its start a process may not show its environment yet.
+        let deadline = Instant::now() + Duration::from_secs(20);
+        let seen = loop {
+            let seen = Census::take(OWN).unwrap().roots().get("a").and_then(|roots| roots.first().map(|root| root.pid));
+            if seen.is_some() || Instant::now() > deadline {
+                break seen;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        };
         child.kill().unwrap();
+        assert_eq!(seen, Some(child.id()));
         child.wait().unwrap();
         assert!(Census::take(OWN).unwrap().processes.is_empty());
     }
