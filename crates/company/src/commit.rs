@@ -68,6 +68,8 @@ impl Company {
     /// # Errors
     /// A fault of the database, or so many lost races that something is wrong.
     pub async fn execute(&self, command: &Command, facts: Facts, mut replay: Option<Replay>) -> Result<Executed, Fault> {
+        let lane = subject(command).map(|task| self.lanes.of(task));
+        let mut turn = lane.and_then(|lane| Arc::clone(lane).try_lock_owned().ok());
         for _ in 0..limits::MAX_CONFLICTS {
             let world = match self.load(command, facts.clone()).await? {
                 Ok(world) => world,
@@ -86,6 +88,11 @@ impl Company {
                 if matches!(self.store.intent(intent).await?, IntentState::Open) {
                     return Ok(Executed::Accepted { answer: decision.answer, wait: Some(wait), task: world.task, seq: 0 });
                 }
+                continue;
+            }
+            // A refusal never waits for other writers of the task; what must be written does, and is decided on what is there then.
+            if let (Some(lane), None) = (lane, &turn) {
+                turn = Some(Arc::clone(lane).lock_owned().await);
                 continue;
             }
             let rows = changes(&world, command, &decision);

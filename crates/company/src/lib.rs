@@ -7,6 +7,7 @@ pub mod briefing;
 pub mod call;
 pub mod commit;
 pub mod fault;
+mod lanes;
 pub mod ports;
 pub mod projects;
 pub mod signals;
@@ -31,13 +32,14 @@ pub struct Company {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) repos: Arc<dyn Repos>,
     pub(crate) signals: Signals,
+    pub(crate) lanes: lanes::Lanes,
     pub(crate) prompts: brief::Prompts,
 }
 
 impl Company {
     /// Puts a company together.
     pub fn new(store: Arc<dyn Store>, roster: Arc<Roster>, clock: Arc<dyn Clock>, repos: Arc<dyn Repos>, prompts: brief::Prompts) -> Self {
-        Self { store, roster, clock, repos, signals: Signals::new(), prompts }
+        Self { store, roster, clock, repos, signals: Signals::new(), lanes: lanes::Lanes::default(), prompts }
     }
 
     /// Its key.

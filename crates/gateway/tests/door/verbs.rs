@@ -172,3 +172,24 @@ async fn the_same_request_sent_eight_times_at_once_is_done_once() {
     }
     assert_eq!(world.events("note.recorded").await, 1);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_writers_of_one_task_take_turns_and_none_is_sent_away() {
+    let world = Arc::new(World::new().await);
+    let task = world.task().await;
+    let run = Arc::new(world.run("be-dev-1", task, Verb::IWillWorkOn).await);
+    let mut writers = tokio::task::JoinSet::new();
+    for writer in 0..32 {
+        let (world, run) = (Arc::clone(&world), Arc::clone(&run));
+        writers.spawn(async move {
+            for n in 0..8 {
+                let answer = world.call(&run, "note", json!({ "text": format!("thought {n} of writer {writer}") })).await;
+                assert_eq!(answer.body["error"], Value::Null, "{}", answer.body);
+            }
+        });
+    }
+    while let Some(ended) = writers.join_next().await {
+        ended.unwrap();
+    }
+    assert_eq!(world.events("note.recorded").await, 256);
+}
