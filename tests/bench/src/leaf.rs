@@ -136,10 +136,11 @@ fn print(leaves: &[Leaf]) {
     head(
         &format!("One leaf by scripted agents, median of {}", leaves.len()),
         "Counted from the moment the live stream shows task.claimed to the moment it shows task.completed, by differences of two\n\
-         readings. Inside: four agents started in sandboxes, all their verbs, the project's check (`true`), the approval of the CEO, the\n\
-         merge into the repository, the live stream, and one statement of the second reading itself. Outside: what follows\n\
-         task.completed, such as removing worktrees. Processor time moves in steps of 10 ms; children are sandboxes, agents and git,\n\
-         counted when they end.",
+         readings, each a request later than what it follows. Inside: the rest of the developer's run, the three agents after it in\n\
+         their sandboxes, all their verbs, the project's check (`true`), the approval of the CEO, the merge into the repository, the\n\
+         live stream, and one statement of the second reading itself. Outside: what follows task.completed, such as removing\n\
+         worktrees, and the programs that git itself starts to fetch and to push. Processor time moves in steps of 10 ms; children\n\
+         are sandboxes, agents and git, counted when they end.",
     );
     let of = |pick: fn(&Leaf) -> u64| median(&leaves.iter().map(pick).collect::<Vec<_>>()).unwrap_or_default();
     figure("SQL statements", &of(|leaf| leaf.claimed.statements).to_string(), "<= 150");

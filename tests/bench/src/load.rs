@@ -79,7 +79,7 @@ pub(crate) async fn measure(place: &Place, length: Length) -> Result<()> {
         &format!(
             "One run of one developer, kept connections, every body parsed; {subjects} other tasks are open. Refused: verbs on tasks of\n\
              nobody, each asked less often than opens the breaker, so as many calls as there are fresh subjects instead of a time.\n\
-             Circuit open: the same refusal after the breaker opened."
+             Circuit open: the same refusal after the breaker opened. Notes are durable writes to one and the same task."
         ),
     );
     let bench = Bench { server: &server, token, warm_up, time };
@@ -184,7 +184,8 @@ fn check(path: &str, status: StatusCode, answer: &Value, expect: Expect) -> Resu
         Some("circuit_open") => Expect::CircuitOpen,
         Some(_) => Expect::Refused,
     };
-    ensure!(status == StatusCode::OK && got == expect, "{path} answered {status} {answer} where {expect:?} was expected");
+    let said = || format!("{}: {}", answer["error"].as_str().unwrap_or("no error"), answer["message"].as_str().unwrap_or_default());
+    ensure!(status == StatusCode::OK && got == expect, "{path} answered {status}, {}", said());
     Ok(())
 }
 
@@ -200,7 +201,7 @@ fn row(name: &str, clients: usize, Measured { times, took, other }: &Measured) {
     );
     println!("{}", line.trim_end());
     if let (count, Some(first)) = other {
-        println!("      {count} more answers were not what was asked for, and are not counted above; the first: {first}");
+        println!("      {count} more answers were of another kind and are not counted above; the first: {first}");
     }
 }
 
