@@ -19,6 +19,7 @@ pub mod known;
 pub mod limits;
 pub mod next;
 pub mod outcome;
+pub mod parking;
 pub mod plan;
 pub mod project;
 pub mod rejection;

@@ -29,6 +29,12 @@ pub const COOLDOWN_MAX: Duration = Duration::from_secs(60 * 60);
 /// Waits after the first, second, third and fourth crash in an hour; the next crash holds the task for a human.
 pub const CRASH_BACKOFF: [Duration; 4] =
     [Duration::from_secs(10), Duration::from_secs(30), Duration::from_secs(90), Duration::from_secs(270)];
+/// First wait for an overloaded provider that names no time; doubles four times.
+pub const PARK_OVERLOAD: Duration = Duration::from_secs(45);
+/// The same for a provider whose rate limit was reached.
+pub const PARK_RATE: Duration = Duration::from_secs(60);
+/// The same for a missing login: it does not come back by itself, but somebody may have logged in.
+pub const PARK_LOGIN: Duration = Duration::from_secs(300);
 /// Tool calls per spawn: a warning is given at this count.
 pub const TOOL_CALLS_WARN: u32 = 100;
 /// Tool calls per spawn: the spawn is stopped at this count.

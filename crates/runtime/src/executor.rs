@@ -86,11 +86,15 @@ impl Executor {
 }
 
 /// Tries an effect until it is answered for good.
-async fn carry_out(shared: &Shared, effects: &Effects, intended: Intended) {
+async fn carry_out(shared: &Shared, effects: &Arc<Effects>, intended: Intended) {
     let Intended { intent, effect } = intended;
     let mut attempts = 0;
     let result = loop {
-        match effects.perform(intent, &effect).await {
+        let work = {
+            let (effects, effect) = (Arc::clone(effects), effect.clone());
+            async move { effects.perform(intent, &effect).await }
+        };
+        match survived(work).await {
             Ok(result) => break result,
             Err(fault) => {
                 attempts += 1;
@@ -117,5 +121,32 @@ async fn carry_out(shared: &Shared, effects: &Effects, intended: Intended) {
                 tokio::time::sleep((limits::OUTBOX_BACKOFF * 2u32.pow(tries.min(10))).min(limits::OUTBOX_BACKOFF_MAX)).await;
             }
         }
+    }
+}
+
+/// Runs work whose panic must not leave its task waiting: it becomes a fault that trying again does not mend. Dropping this ends the work.
+async fn survived<T: Send + 'static>(work: impl Future<Output = Result<T, Fault>> + Send + 'static) -> Result<T, Fault> {
+    let mut alone = JoinSet::new();
+    alone.spawn(work);
+    match alone.join_next().await {
+        Some(Ok(result)) => result,
+        Some(Err(error)) => {
+            tracing::error!(%error, "an effect died; this is a bug");
+            Err(Fault::lasting("it failed in a way that was not foreseen; the server's log says more"))
+        }
+        None => Err(Fault::lasting("it was not run")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn work_that_panics_is_a_lasting_fault_and_no_silence() {
+        let died = survived(async { if std::hint::black_box(true) { panic!("a bug") } else { Ok(1) } }).await;
+        assert!(!died.unwrap_err().retryable);
+        assert_eq!(survived(async { Ok(1) }).await.unwrap(), 1);
+        assert!(survived(async { Err::<u8, _>(Fault::passing("later")) }).await.unwrap_err().retryable);
     }
 }

@@ -10,6 +10,7 @@ use roboco_domain::command::SystemCommand;
 use roboco_domain::id::SpawnId;
 use roboco_domain::limits;
 use roboco_domain::outcome::Outcome;
+use roboco_domain::parking::Parking;
 use roboco_domain::plan::{PlanInput, Policy, Start, plan};
 use roboco_domain::spawn::{Spawn, Usage};
 use roboco_domain::time::Timestamp;
@@ -20,7 +21,7 @@ use tokio::task::JoinSet;
 use crate::Shared;
 use crate::agent::{self, Instruction};
 use crate::launch::model_of;
-use crate::limits::{Parking, disk_stop};
+use crate::limits::disk_stop;
 
 /// The net under the wake-ups: a look at least this often.
 const LOOK: Duration = Duration::from_secs(60);
@@ -169,7 +170,11 @@ impl Supervisor {
         };
         self.orders.remove(&spawn);
         if let Ok(Some(Spawn { provider, outcome: Some(outcome), .. })) = self.shared.company().store().spawn(spawn).await {
-            self.parking.note(&provider, &outcome, self.shared.now());
+            let now = self.shared.now();
+            self.parking.note(&provider, &outcome, now);
+            if let Some(until) = self.parking.parked(now).get(&provider) {
+                tracing::warn!(provider, outcome = outcome.word(), until = until.millis(), "the provider is parked");
+            }
         }
     }
 
