@@ -23,6 +23,7 @@ pub mod parking;
 pub mod plan;
 pub mod project;
 pub mod rejection;
+pub mod resume;
 pub mod role;
 pub mod roster;
 pub mod rules;

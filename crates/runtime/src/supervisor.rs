@@ -12,6 +12,7 @@ use roboco_domain::limits;
 use roboco_domain::outcome::Outcome;
 use roboco_domain::parking::Parking;
 use roboco_domain::plan::{PlanInput, Policy, Start, plan};
+use roboco_domain::resume;
 use roboco_domain::spawn::{Spawn, Usage};
 use roboco_domain::time::Timestamp;
 use roboco_providers::Capability;
@@ -121,15 +122,14 @@ impl Supervisor {
         Ok(())
     }
 
-    /// The conversation of the agent's last run for this task, when its client can go on with it.
+    /// The conversation to go on with, when the client can do that at all.
     async fn resumable(&self, start: &Start, provider: &str) -> Result<Option<String>, Fault> {
         let can = roboco_providers::table::row(provider).is_some_and(|row| row.capabilities.has(Capability::Resume));
         if !can {
             return Ok(None);
         }
-        let spawns = self.shared.company().store().spawns_of(start.task).await?;
-        let last = spawns.into_iter().rev().find(|s| s.agent == start.agent);
-        Ok(last.filter(|s| s.provider == provider && !matches!(s.outcome, Some(Outcome::Crashed { .. }))).and_then(|s| s.session))
+        let earlier = self.shared.company().store().spawns_of(start.task).await?;
+        Ok(resume::conversation(&earlier, start.agent, provider).map(str::to_owned))
     }
 
     async fn stop(&mut self, spawn: SpawnId, reason: String) -> Result<(), Fault> {
