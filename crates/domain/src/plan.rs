@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::id::{AgentId, SpawnId, TaskId};
 use crate::next::{NextActor, Wait, next_actor};
@@ -11,6 +12,9 @@ use crate::spawn::Spawn;
 use crate::task::{Hold, PausedBy, Stage, Task, TaskBrief};
 use crate::time::Timestamp;
 use crate::verb::Verb;
+
+/// How long the turn of a run may still take after its task was paused.
+pub const PAUSE_GRACE: Duration = Duration::from_secs(60);
 
 /// What the company allows right now.
 #[derive(Debug, Clone, Default)]
@@ -60,13 +64,38 @@ pub struct Start {
     pub verb: Verb,
 }
 
+/// When a run that must end does so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Manner {
+    /// Now; it gets only the usual time to drain.
+    AtOnce,
+    /// When its turn is over. Should that take longer than allowed, a later plan says [`Manner::AtOnce`]; should the reason vanish before,
+    /// the run no longer stands in the plan and goes on.
+    AfterTurn,
+}
+
+/// A run to end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stop {
+    /// Why, in words for its record.
+    pub reason: String,
+    /// When.
+    pub manner: Manner,
+}
+
+impl std::fmt::Display for Stop {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.reason)
+    }
+}
+
 /// What to do now, and when to look again.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Plan {
     /// Runs to start, most urgent first.
     pub start: Vec<Start>,
-    /// Runs to stop, and why.
-    pub stop: Vec<(SpawnId, String)>,
+    /// Runs to stop, why and when.
+    pub stop: Vec<(SpawnId, Stop)>,
     /// Leases that ran out.
     pub expire: Vec<TaskId>,
     /// Why a task does not move.
@@ -88,8 +117,14 @@ pub fn plan(input: &PlanInput<'_>) -> Plan {
     let mut busy: BTreeSet<AgentId> = input.spawns.iter().map(|s| s.agent).collect();
     let mut running = input.spawns.len();
     for spawn in input.spawns {
-        if let Some(reason) = reason_to_stop(by_id.get(&spawn.task).map(|t| &***t), spawn) {
-            plan.stop.push((spawn.id, reason));
+        let task = by_id.get(&spawn.task).map(|t| &***t);
+        if let Some(reason) = reason_to_stop(task, spawn) {
+            let turn_ends_by = task.and_then(turn_ends_by).filter(|at| *at > input.now);
+            if let Some(at) = turn_ends_by {
+                plan.look_at(at);
+            }
+            let manner = if turn_ends_by.is_some() { Manner::AfterTurn } else { Manner::AtOnce };
+            plan.stop.push((spawn.id, Stop { reason: reason.to_owned(), manner }));
         }
     }
     let mut order: Vec<&Arc<Task>> = input.tasks.iter().collect();
@@ -194,35 +229,48 @@ fn expire_lease(plan: &mut Plan, task: &Task, live: &[&Spawn], now: Timestamp) {
     }
 }
 
+/// Until when the turn of a run may last; none when nothing is worth waiting for.
+fn turn_ends_by(task: &Task) -> Option<Timestamp> {
+    match &task.hold {
+        // Nothing is wrong with the work: cut off in the middle of a thought, the conversation would be of less use to the run that goes on.
+        Some(Hold::Paused { since, .. }) => Some(since.after(PAUSE_GRACE)),
+        Some(Hold::Blocked { .. } | Hold::Budget { .. }) | None => None,
+    }
+}
+
 /// Why a run must end; none while it may go on.
-fn reason_to_stop(task: Option<&Task>, spawn: &Spawn) -> Option<String> {
+fn reason_to_stop(task: Option<&Task>, spawn: &Spawn) -> Option<&'static str> {
     if spawn.closed_by.is_some() {
         // It has closed its part; whoever watches it gives it time to end.
         return None;
     }
     let Some(task) = task else {
-        return Some("its task has ended".into());
+        return Some("its task has ended");
     };
     if task.stage.is_terminal() {
-        return Some("its task has ended".into());
+        return Some("its task has ended");
     }
     match &task.hold {
-        Some(_) if matches!(spawn.verb, Verb::Unblock | Verb::EscalateToCeo | Verb::Resume) => None,
-        Some(hold) => Some(
-            match hold {
-                Hold::Paused { .. } => "its task was paused",
-                Hold::Blocked { .. } => "its task is blocked",
-                Hold::Budget { .. } => "its task is over its budget",
-            }
-            .into(),
-        ),
+        Some(hold) if lifts(spawn.verb, hold) => None,
+        Some(Hold::Paused { .. }) => Some("its task was paused"),
+        Some(Hold::Blocked { .. }) => Some("its task is blocked"),
+        Some(Hold::Budget { .. }) => Some("its task is over its budget"),
         None if task.pending.iter().any(|p| p.kind != crate::task::PendingKind::Land) => None,
         None => {
             let holds = task.ownership.lease.as_ref().is_some_and(|l| l.spawn == spawn.id);
             let held_by_other = task.ownership.lease.as_ref().is_some_and(|l| l.holder != spawn.agent);
             let fits = offered_in(spawn.verb).contains(&task.stage) && !held_by_other;
-            (!holds && !fits).then(|| "its part is over".into())
+            (!holds && !fits).then_some("its part is over")
         }
+    }
+}
+
+/// Whether a run was started to lift this hold. One that was started to lift an earlier one is like any other.
+const fn lifts(verb: Verb, hold: &Hold) -> bool {
+    match hold {
+        Hold::Blocked { .. } => matches!(verb, Verb::Unblock | Verb::EscalateToCeo),
+        Hold::Paused { by: PausedBy::Agent, .. } => matches!(verb, Verb::Resume),
+        Hold::Paused { by: PausedBy::Human, .. } | Hold::Budget { .. } => false,
     }
 }
 

@@ -23,6 +23,10 @@ use crate::transcript::Transcript;
 pub(crate) enum Instruction {
     /// It must end; why.
     Stop(String),
+    /// It must end when its turn is over; why.
+    Leave(String),
+    /// It need not end after all.
+    Stay,
     /// The control plane shuts down.
     Shutdown,
 }
@@ -95,6 +99,8 @@ struct Actor {
     transcript: Transcript,
     watch: Watch,
     nudged: bool,
+    /// Why it ends after this turn, once it must.
+    leaving: Option<String>,
     /// Why the client is being ended, once it is.
     ending: Option<Outcome>,
     /// When its last grace is over.
@@ -122,6 +128,7 @@ impl Actor {
             transcript,
             watch,
             nudged: false,
+            leaving: None,
             ending: None,
             grace: None,
             reported: Usage::default(),
@@ -146,13 +153,7 @@ impl Actor {
             let grace = self.grace.unwrap_or(deadline);
             let step = tokio::select! {
                 io = self.sandbox.next() => self.on_io(io).await,
-                order = orders.recv(), if self.ending.is_none() => {
-                    let outcome = match order {
-                        Some(Instruction::Stop(reason)) => Outcome::Stopped { reason },
-                        Some(Instruction::Shutdown) | None => Outcome::Shutdown,
-                    };
-                    self.end(outcome).await
-                }
+                order = orders.recv(), if self.ending.is_none() => self.obey(order.unwrap_or(Instruction::Shutdown)).await,
                 _ = flush.tick() => {
                     self.transcript.flush().await;
                     self.check_closed().await
@@ -174,6 +175,22 @@ impl Actor {
                 return outcome;
             }
         }
+    }
+
+    async fn obey(&mut self, order: Instruction) -> Step {
+        match order {
+            Instruction::Stop(reason) => return self.end(Outcome::Stopped { reason }).await,
+            Instruction::Shutdown => return self.end(Outcome::Shutdown).await,
+            Instruction::Leave(reason) => {
+                tracing::info!(spawn = %self.spawn.number, reason, "it ends after this turn");
+                self.leaving = Some(reason);
+            }
+            Instruction::Stay => {
+                tracing::info!(spawn = %self.spawn.number, "it goes on after all");
+                self.leaving = None;
+            }
+        }
+        Step::Goes
     }
 
     /// Asks the client to end; kills it when it does not.
@@ -287,6 +304,10 @@ impl Actor {
             // How it failed is for the parser to say when the client is gone.
             return self.say_goodbye().await;
         }
+        if let Some(reason) = self.leaving.take() {
+            self.ending = Some(Outcome::Stopped { reason });
+            return self.say_goodbye().await;
+        }
         if self.nudged {
             return self.end(Outcome::Unproductive).await;
         }
@@ -360,9 +381,10 @@ impl Actor {
         if starved {
             return Outcome::OutOfMemory;
         }
-        match ending {
-            Ending::Finished | Ending::Interrupted => Outcome::Unproductive,
-            other => other.outcome().unwrap_or(Outcome::Unproductive),
+        match (ending, self.leaving.take()) {
+            // Its verbs were refused meanwhile, so giving up or falling over says nothing about it.
+            (Ending::Finished | Ending::Interrupted | Ending::Crashed { .. }, Some(reason)) => Outcome::Stopped { reason },
+            (other, _) => other.outcome().unwrap_or(Outcome::Unproductive),
         }
     }
 

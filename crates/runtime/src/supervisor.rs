@@ -1,6 +1,6 @@
 //! Carries out the plan: wakes on every commit that may matter, asks `domain::plan`, starts and stops.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use roboco_domain::id::SpawnId;
 use roboco_domain::limits;
 use roboco_domain::outcome::Outcome;
 use roboco_domain::parking::Parking;
-use roboco_domain::plan::{PlanInput, Policy, Start, plan};
+use roboco_domain::plan::{Manner, PlanInput, Policy, Start, Stop, plan};
 use roboco_domain::resume;
 use roboco_domain::spawn::{Spawn, Usage};
 use roboco_domain::time::Timestamp;
@@ -33,12 +33,21 @@ pub(crate) struct Supervisor {
     actors: JoinSet<SpawnId>,
     orders: HashMap<SpawnId, mpsc::Sender<Instruction>>,
     by_task: HashMap<tokio::task::Id, SpawnId>,
+    /// Runs that were told to end after their turn.
+    leaving: HashSet<SpawnId>,
     parking: Parking,
 }
 
 impl Supervisor {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared, actors: JoinSet::new(), orders: HashMap::new(), by_task: HashMap::new(), parking: Parking::default() }
+        Self {
+            shared,
+            actors: JoinSet::new(),
+            orders: HashMap::new(),
+            by_task: HashMap::new(),
+            leaving: HashSet::new(),
+            parking: Parking::default(),
+        }
     }
 
     /// Runs until told to stop; then every agent gets time to end.
@@ -70,8 +79,12 @@ impl Supervisor {
         let now = self.shared.now();
         let policy = self.policy(now);
         let made = plan(&PlanInput { now, roster: company.roster(), tasks: &tasks, spawns: &spawns, policy: &policy });
-        for (spawn, reason) in made.stop {
-            self.stop(spawn, reason).await?;
+        self.let_stay(&made.stop);
+        for (spawn, Stop { reason, manner }) in made.stop {
+            match manner {
+                Manner::AtOnce => self.stop(spawn, reason).await?,
+                Manner::AfterTurn => self.let_leave(spawn, reason).await?,
+            }
         }
         for task in made.expire {
             company.execute_system(SystemCommand::ExpireLease { task }).await?;
@@ -134,10 +147,34 @@ impl Supervisor {
 
     async fn stop(&mut self, spawn: SpawnId, reason: String) -> Result<(), Fault> {
         self.shared.company().execute_system(SystemCommand::RevokeSpawn { spawn, reason: reason.clone() }).await?;
+        self.tell(spawn, Instruction::Stop(reason)).await
+    }
+
+    /// Lets a run end its turn first. Its seat is heard until then; what it may not do meanwhile, its task's hold refuses.
+    async fn let_leave(&mut self, spawn: SpawnId, reason: String) -> Result<(), Fault> {
+        if self.leaving.insert(spawn) {
+            return self.tell(spawn, Instruction::Leave(reason)).await;
+        }
+        Ok(())
+    }
+
+    /// Tells the runs that were to leave and no longer stand in the plan that they go on.
+    fn let_stay(&mut self, stops: &[(SpawnId, Stop)]) {
+        let stays: Vec<SpawnId> = self.leaving.extract_if(|spawn| !stops.iter().any(|(id, _)| id == spawn)).collect();
+        for spawn in stays {
+            if let Some(orders) = self.orders.get(&spawn)
+                && orders.try_send(Instruction::Stay).is_err()
+            {
+                tracing::debug!(%spawn, "is ending already");
+            }
+        }
+    }
+
+    async fn tell(&mut self, spawn: SpawnId, instruction: Instruction) -> Result<(), Fault> {
         match self.orders.get(&spawn) {
             Some(orders) => {
                 // A full channel means that it is being stopped already.
-                if orders.try_send(Instruction::Stop(reason)).is_err() {
+                if orders.try_send(instruction).is_err() {
                     tracing::debug!(%spawn, "is being stopped already");
                 }
                 Ok(())
@@ -169,6 +206,7 @@ impl Supervisor {
             }
         };
         self.orders.remove(&spawn);
+        self.leaving.remove(&spawn);
         if let Ok(Some(Spawn { provider, outcome: Some(outcome), .. })) = self.shared.company().store().spawn(spawn).await {
             let now = self.shared.now();
             self.parking.note(&provider, &outcome, now);

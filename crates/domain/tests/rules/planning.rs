@@ -9,7 +9,7 @@ use roboco_domain::id::{SpawnId, TaskId};
 use roboco_domain::known::Known;
 use roboco_domain::next::{NextActor, next_actor};
 use roboco_domain::outcome::Outcome;
-use roboco_domain::plan::{Plan, PlanInput, Policy, plan};
+use roboco_domain::plan::{Manner, PAUSE_GRACE, Plan, PlanInput, Policy, plan};
 use roboco_domain::role::Role;
 use roboco_domain::spawn::{Spawn, SpawnState};
 use roboco_domain::task::{Hold, Resolver, Shape, Stage, Task, TaskBrief};
@@ -33,7 +33,10 @@ fn planned(world: &World, policy: &Policy) -> Plan {
 fn words(world: &World, plan: &Plan) -> Vec<String> {
     let number = |id: &TaskId| world.task(*id).number.to_string();
     let starts = plan.start.iter().map(|s| format!("{} {} {}", number(&s.task), world.roster.slug(s.agent), s.verb));
-    let stops = plan.stop.iter().map(|(id, why)| format!("stop {}: {why}", world.roster.slug(world.spawns[id].agent)));
+    let stops = plan.stop.iter().map(|(id, stop)| {
+        let when = if stop.manner == Manner::AfterTurn { " after its turn" } else { "" };
+        format!("stop {}{when}: {stop}", world.roster.slug(world.spawns[id].agent))
+    });
     let expired = plan.expire.iter().map(|id| format!("{} expires", number(id)));
     let waits = plan.waiting.iter().map(|(id, wait)| format!("{} waits: {wait}", number(id)));
     starts.chain(stops).chain(expired).chain(waits).collect()
@@ -153,6 +156,7 @@ fn runs_of_held_and_ended_tasks_are_stopped() {
         let mut world = World::new();
         let task = leaf(&mut world, Place::Working);
         scene::put_hold(&mut world, task, hold);
+        world.wait(PAUSE_GRACE);
         let told = words(&world, &planned(&world, &policy()));
         assert!(told.contains(&format!("stop be-dev-1: {why}")), "{told:?}");
         assert_eq!(told.iter().any(|w| w == "T-1 be-pm unblock"), hold == "blocked cell_pm", "{told:?}");
@@ -162,6 +166,63 @@ fn runs_of_held_and_ended_tasks_are_stopped() {
     let ceo = world.ceo();
     world.call(ceo, Verb::Cancel, Some(task), scene::args(Verb::Cancel, world.task(task), &[])).unwrap();
     assert_eq!(words(&world, &planned(&world, &policy())), ["stop be-dev-1: its task has ended"]);
+}
+
+#[test]
+fn a_paused_run_may_end_its_turn_for_a_minute() {
+    let mut world = World::new();
+    let task = leaf(&mut world, Place::Working);
+    let (ceo, dev) = (world.ceo(), world.agent("be-dev-1", task));
+    world.call(ceo, Verb::Pause, Some(task), scene::args(Verb::Pause, world.task(task), &[])).unwrap();
+    let since = world.task(task).hold.as_ref().unwrap().since();
+    let deadline = since.after(PAUSE_GRACE);
+    for (after, manner) in [(0, " after its turn"), (59_999, " after its turn"), (60_000, ""), (3_600_000, "")] {
+        world.now = since.after(Duration::from_millis(after));
+        let told = planned(&world, &policy());
+        assert_eq!(words(&world, &told), [format!("stop be-dev-1{manner}: its task was paused")], "{after}");
+        assert_eq!(told.next_look, Some(deadline).filter(|at| *at > world.now), "it is looked at again when its time is over");
+        for verb in [Verb::Commit, Verb::IAmDone, Verb::Resume] {
+            let args = scene::args(verb, world.task(task), &[]);
+            world.call(dev.clone(), verb, Some(task), args).expect_err("a paused run was heard");
+        }
+    }
+}
+
+#[test]
+fn a_pause_that_is_lifted_in_time_stops_nothing() {
+    let mut world = World::new();
+    let task = leaf(&mut world, Place::Working);
+    let ceo = world.ceo();
+    for verb in [Verb::Pause, Verb::Resume] {
+        world.call(ceo.clone(), verb, Some(task), scene::args(verb, world.task(task), &[])).unwrap();
+        world.wait(PAUSE_GRACE / 2);
+    }
+    assert_eq!(words(&world, &planned(&world, &policy())), Vec::<String>::new());
+    // A second pause gives a whole minute again.
+    world.call(ceo, Verb::Pause, Some(task), scene::args(Verb::Pause, world.task(task), &[])).unwrap();
+    world.wait(PAUSE_GRACE * 9 / 10);
+    assert_eq!(words(&world, &planned(&world, &policy())), ["stop be-dev-1 after its turn: its task was paused"]);
+}
+
+#[test]
+fn a_run_that_lifted_a_hold_is_stopped_by_the_next_one() {
+    for (first, verb, next, expected) in [
+        ("paused agent", Verb::Resume, "paused human", "stop be-dev-1 after its turn: its task was paused"),
+        ("paused agent", Verb::Resume, "blocked human", "stop be-dev-1: its task is blocked"),
+        ("paused agent", Verb::Resume, "budget", "stop be-dev-1: its task is over its budget"),
+    ] {
+        let mut world = World::new();
+        let task = leaf(&mut world, Place::Working);
+        scene::end_runs(&mut world);
+        scene::put_hold(&mut world, task, first);
+        world.start("be-dev-1", task, verb).unwrap();
+        assert!(planned(&world, &policy()).stop.is_empty(), "it was started to lift {first}");
+        let dev = world.agent("be-dev-1", task);
+        world.call(dev, verb, Some(task), scene::args(verb, world.task(task), &[])).unwrap();
+        assert!(planned(&world, &policy()).stop.is_empty(), "it goes on");
+        scene::put_hold(&mut world, task, next);
+        assert!(words(&world, &planned(&world, &policy())).contains(&expected.to_owned()), "{next}");
+    }
 }
 
 #[test]

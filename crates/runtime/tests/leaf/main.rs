@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "the lint does not know that the helpers of tests are tests too")]
 
+mod pause;
 mod world;
 
 use roboco_domain::task::{Hold, Stage};

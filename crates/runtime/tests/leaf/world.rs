@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use roboco_company::Company;
@@ -10,13 +11,15 @@ use roboco_company::brief::Prompts;
 use roboco_company::call::Request;
 use roboco_company::commit::{Executed, correlation};
 use roboco_company::fault::Fault;
-use roboco_company::ports::SystemClock;
+use roboco_company::ports::{Clock, SystemClock};
 use roboco_company::projects::ProjectInput;
 use roboco_domain::command::{Actor, AgentActor};
 use roboco_domain::id::{SpawnId, TaskId, TaskNumber, TaskRef};
 use roboco_domain::project::GateCommands;
 use roboco_domain::roster::Roster;
+use roboco_domain::spawn::Spawn;
 use roboco_domain::task::{Stage, Task};
+use roboco_domain::time::Timestamp;
 use roboco_domain::verb::Verb;
 use roboco_gateway::{Gateway, Keys};
 use roboco_git::{Git, Repos};
@@ -42,6 +45,16 @@ steps = [
 role = "developer"
 when = { task = "Crash*", verb = "i_will_work_on" }
 steps = [{ crash = true }]
+[[play]]
+role = "developer"
+when = { task = "Linger*", verb = "i_will_work_on" }
+steps = [
+  { call = "i_will_work_on", args = { task_id = "{{ task }}", plan = "Wait to be told", steps = [{ title = "Wait", description = "Wait until a file appears" }] } },
+  { run = "touch here; until [ -e go ]; do sleep 0.02; done", expect = 0 },
+  { write = "after.txt", text = "The turn went on\n" },
+  { call = "i_will_work_on", args = { task_id = "{{ task }}", plan = "Go on where it stopped", steps = [{ title = "Wait", description = "Wait until a file appears" }] }, accept = ["invalid_state"] },
+  { call = "commit", args = { message = "feat(linger): say that the turn went on" }, accept = ["invalid_state"] },
+]
 [[play]]
 role = "qa"
 when = { task = "*", verb = "claim_review" }
@@ -79,11 +92,21 @@ pub(crate) async fn until<T: std::fmt::Debug, F: Future<Output = T>>(what: &str,
     }
 }
 
+/// The machine's clock, which a test may put forward.
+#[derive(Debug, Default)]
+struct ForwardClock(AtomicU64);
+
+impl Clock for ForwardClock {
+    fn now(&self) -> Timestamp {
+        SystemClock.now().after(Duration::from_millis(self.0.load(Ordering::Relaxed)))
+    }
+}
+
 struct TheDoor(Gateway);
 
 impl Door for TheDoor {
     fn mint(&self, actor: &AgentActor) -> Result<SecretString, Fault> {
-        self.0.keys().mint(actor, roboco_company::ports::Clock::now(&SystemClock)).map_err(|e| Fault::lasting(e.to_string()))
+        self.0.keys().mint(actor, SystemClock.now()).map_err(|e| Fault::lasting(e.to_string()))
     }
     fn forget(&self, spawn: SpawnId) {
         self.0.forget(spawn);
@@ -101,12 +124,13 @@ struct Running {
 /// A company that can die and start again.
 pub(crate) struct World {
     dir: tempfile::TempDir,
+    clock: Arc<ForwardClock>,
     running: Option<Running>,
 }
 
 impl World {
     pub(crate) async fn new() -> Self {
-        let world = Self { dir: tempfile::tempdir().unwrap(), running: None };
+        let world = Self { dir: tempfile::tempdir().unwrap(), clock: Arc::default(), running: None };
         let origin = world.path("origin");
         std::fs::create_dir_all(&origin).unwrap();
         std::fs::write(origin.join("README.md"), "# Greeter\n").unwrap();
@@ -135,7 +159,8 @@ impl World {
         let repos = Arc::new(Repos::open(git, &data).unwrap());
         let adapter = Arc::new(GitRepos::new(Arc::clone(&repos), self.dir.path().to_owned(), None));
         let prompts = Prompts::load(BTreeMap::from([("base.md".to_owned(), "You are {{ agent }}.\n{{ verbs }}".to_owned())])).unwrap();
-        let company = Arc::new(Company::new(Arc::clone(&store) as Arc<dyn Store>, roster, Arc::new(SystemClock), adapter, prompts));
+        let clock: Arc<dyn Clock> = Arc::clone(&self.clock) as Arc<dyn Clock>;
+        let company = Arc::new(Company::new(Arc::clone(&store) as Arc<dyn Store>, roster, clock, adapter, prompts));
         let gateway = Gateway::new(Arc::clone(&company), Keys::from_secret(SecretString::from("k".repeat(64))).unwrap());
         let door = self.path("door.sock");
         std::fs::remove_file(&door).unwrap_or_default();
@@ -196,7 +221,6 @@ impl World {
 
     pub(crate) async fn create_task(&self, title: &str) -> TaskId {
         let company = &self.running().company;
-        let ceo = Actor::Ceo(company.ceo());
         let input = ProjectInput {
             slug: "greeter".into(),
             origin: self.path("origin").display().to_string(),
@@ -204,28 +228,62 @@ impl World {
             commands: GateCommands { test: "test -f greet.txt".into(), ..GateCommands::default() },
             ..ProjectInput::default()
         };
-        let added = company.add_project(ceo.clone(), input).await.unwrap();
+        let added = company.add_project(Actor::Ceo(company.ceo()), input).await.unwrap();
         assert!(matches!(added, Executed::Accepted { .. }), "{added:?}");
+        self.order(title, TaskNumber(1)).await
+    }
+
+    /// A further task of the same project, which gets this number.
+    pub(crate) async fn order(&self, title: &str, number: TaskNumber) -> TaskId {
         let arguments = json!({
             "project": "greeter", "type": "code", "nature": "technical", "complexity": "low", "title": title,
             "description": "greet() takes one name. Accept a list of names.", "criteria": ["the greeting names both", "the checks pass"],
         });
-        let request = Request { actor: ceo, verb: Verb::CreateTask, arguments, correlation: correlation(), replay_key: None };
-        let called = company.call(request).await.unwrap();
-        assert!(!called.envelope.is_error(), "{:?}", called.envelope);
-        match company.store().resolve(&TaskRef::Number(TaskNumber(1))).await.unwrap() {
+        self.say(Verb::CreateTask, arguments).await;
+        match self.running().company.store().resolve(&TaskRef::Number(number)).await.unwrap() {
             Resolved::One(id) => id,
             other => panic!("{other:?}"),
         }
     }
 
-    pub(crate) async fn approve(&self, task: TaskId) {
+    /// The CEO says something that is accepted.
+    async fn say(&self, verb: Verb, arguments: serde_json::Value) {
         let company = &self.running().company;
-        let arguments = json!({ "task_id": task.to_string() });
         let actor = Actor::Ceo(company.ceo());
-        let called =
-            company.call(Request { actor, verb: Verb::Approve, arguments, correlation: correlation(), replay_key: None }).await.unwrap();
+        let called = company.call(Request { actor, verb, arguments, correlation: correlation(), replay_key: None }).await.unwrap();
         assert!(!called.envelope.is_error(), "{:?}", called.envelope);
+    }
+
+    pub(crate) async fn decide(&self, verb: Verb, task: TaskId) {
+        self.say(verb, json!({ "task_id": task.to_string() })).await;
+    }
+
+    pub(crate) async fn approve(&self, task: TaskId) {
+        self.decide(Verb::Approve, task).await;
+    }
+
+    /// Puts the clock forward and lets the supervisor look at it.
+    pub(crate) fn put_forward(&self, by: Duration) {
+        self.clock.0.fetch_add(u64::try_from(by.as_millis()).unwrap(), Ordering::Relaxed);
+        self.running().company.signals().plan.notify_one();
+    }
+
+    /// Returns when the supervisor has carried out a plan that knows everything that was decided before this call: it has started and
+    /// buried the run of a further task, which gets this number.
+    pub(crate) async fn planned_anew(&self, number: TaskNumber) {
+        let task = self.order("Crash at once", number).await;
+        until("the next plan is carried out", || self.kinds(task), |kinds| kinds.iter().any(|k| k == "spawn.ended")).await;
+    }
+
+    /// The runs of a task, oldest first.
+    pub(crate) async fn runs(&self, task: TaskId) -> Vec<Spawn> {
+        self.running().company.store().spawns_of(task).await.unwrap()
+    }
+
+    /// Where the author of a task works.
+    pub(crate) async fn tree(&self, task: TaskId) -> PathBuf {
+        let task = self.task(task).await;
+        self.running().repos.tree_path(task.project, &roboco_git::TreeName::Branch(task.delivery.branch.clone()))
     }
 
     pub(crate) async fn task(&self, id: TaskId) -> Arc<Task> {
@@ -243,8 +301,7 @@ impl World {
 
     /// How every run of a task ended, for a reader of a failed test.
     pub(crate) async fn outcomes(&self, task: TaskId) -> String {
-        let spawns = self.running().company.store().spawns_of(task).await.unwrap();
-        spawns.iter().map(|s| format!("{} {} {:?}", s.number, s.verb, s.outcome)).collect::<Vec<_>>().join("\n")
+        self.runs(task).await.iter().map(|s| format!("{} {} {:?}", s.number, s.verb, s.outcome)).collect::<Vec<_>>().join("\n")
     }
 
     pub(crate) async fn live(&self) -> usize {
