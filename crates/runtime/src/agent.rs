@@ -16,6 +16,7 @@ use tokio::time::Instant;
 
 use crate::Shared;
 use crate::launch::{Order, prepare};
+use crate::record::record;
 use crate::transcript::Transcript;
 
 /// What the supervisor tells an actor.
@@ -48,17 +49,8 @@ pub(crate) async fn run(shared: Arc<Shared>, spawn: Spawn, mut orders: mpsc::Rec
         }
     };
     shared.parts.door.forget(id);
-    // The row must say how it ended, or its seat would stay taken: tried until the database answers or the next start cleans up.
-    for tries in 1u32..=limits::OUTBOX_TRIES {
-        let ended = SystemCommand::SpawnEnded { spawn: id, outcome: outcome.clone(), usage };
-        match shared.company().execute_system(ended).await {
-            Ok(_) => break,
-            Err(fault) => {
-                tracing::error!(%id, tries, fault = fault.message, "the end of a spawn could not be recorded");
-                tokio::time::sleep((limits::OUTBOX_BACKOFF * 2u32.pow(tries.min(10))).min(limits::OUTBOX_BACKOFF_MAX)).await;
-            }
-        }
-    }
+    // The row must say how it ended, or its seat would stay taken.
+    record(shared.company(), &format!("the end of spawn {id}"), SystemCommand::SpawnEnded { spawn: id, outcome, usage }).await;
 }
 
 async fn start(shared: &Arc<Shared>, spawn: &Spawn) -> Result<(Sandbox, Order), Fault> {

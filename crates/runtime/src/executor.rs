@@ -13,6 +13,7 @@ use tokio::task::JoinSet;
 
 use crate::Shared;
 use crate::effects::Effects;
+use crate::record::record;
 
 /// Takes effects as they are committed, and those an earlier process left.
 pub(crate) struct Executor {
@@ -112,16 +113,8 @@ async fn carry_out(shared: &Shared, effects: &Arc<Effects>, intended: Intended) 
         }
     };
     let settle = SystemCommand::Settle { intent, effect: Box::new(effect), result };
-    // The work is done; only its record is missing. It is tried until the database answers, or at the next start.
-    for tries in 1u32..=limits::OUTBOX_TRIES {
-        match shared.company().execute_system(settle.clone()).await {
-            Ok(_) => return,
-            Err(fault) => {
-                tracing::error!(%intent, tries, fault = fault.message, "the result of an effect could not be recorded");
-                tokio::time::sleep((limits::OUTBOX_BACKOFF * 2u32.pow(tries.min(10))).min(limits::OUTBOX_BACKOFF_MAX)).await;
-            }
-        }
-    }
+    // The work is done; only its record is missing, and its task waits for that.
+    record(shared.company(), &format!("the result of effect {intent}"), settle).await;
 }
 
 /// Runs work whose panic must not leave its task waiting: it becomes a fault that trying again does not mend. Dropping this ends the work.

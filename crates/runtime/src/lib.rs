@@ -10,6 +10,7 @@ mod executor;
 mod gate;
 mod launch;
 mod limits;
+mod record;
 mod repos;
 mod supervisor;
 mod transcript;
