@@ -7,7 +7,7 @@ use roboco_domain::decide::standard_rules;
 use roboco_domain::envelope::Envelope;
 use roboco_domain::guard::is_current;
 use roboco_domain::id::AgentId;
-use roboco_domain::next::{NextActor, next_actor};
+use roboco_domain::next::{NextActor, next_actor, offer_order};
 use roboco_domain::rejection::{Kind, Rejection, Remedy};
 use roboco_domain::snapshot::Answer;
 use roboco_domain::task::{Task, TaskBrief};
@@ -66,9 +66,7 @@ impl Company {
                 waiting.push((task, verb));
             }
         }
-        // What was started goes before what was not; then the most urgent, then the oldest.
-        waiting.sort_by_key(|(t, _)| (t.ownership.assignee != Some(agent), t.priority, t.stage_since, t.number));
-        Ok(waiting.into_iter().next())
+        Ok(waiting.into_iter().min_by_key(|(task, _)| offer_order(task, agent)))
     }
 
     async fn turn_of(&self, agent: AgentId, task: &Task) -> Result<Option<Verb>, Fault> {

@@ -1,6 +1,6 @@
 //! Who acts next: a total function over every task. Dispatch, work selection, hints and the panel all ask this one.
 
-use crate::id::AgentId;
+use crate::id::{AgentId, TaskNumber};
 use crate::role::{Role, Team};
 use crate::roster::Roster;
 use crate::task::{Hold, PausedBy, PendingKind, Resolver, Shape, Stage, Task, TaskBrief};
@@ -11,7 +11,7 @@ use crate::verb::Verb;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Wait {
     /// Prerequisites are open.
-    Dependencies(Vec<crate::id::TaskNumber>),
+    Dependencies(Vec<TaskNumber>),
     /// An effect is under way.
     Effect(PendingKind),
     /// It cools down after fruitless runs.
@@ -76,7 +76,11 @@ pub fn next_actor(task: &Task, dependencies: &[TaskBrief], roster: &Roster) -> N
         return NextActor::Waits(Wait::Shape(task.shape));
     }
     match task.stage {
-        Stage::Backlog => one(roster.pm_of(&task.team).map(|a| a.id), Verb::Activate, "release it from the backlog"),
+        // What a PM set aside while splitting its work is the PM's to release; what the CEO set aside is nobody else's.
+        Stage::Backlog if task.shape == Shape::Leaf => {
+            one(roster.pm_of(&task.team).map(|a| a.id), Verb::Activate, "release it from the backlog: the cell has no PM")
+        }
+        Stage::Backlog => NextActor::Ceo(format!("release {} from the backlog", task.number)),
         Stage::Ready => {
             let open: Vec<_> = dependencies.iter().filter(|d| !d.stage.is_terminal()).map(|d| d.number).collect();
             if open.is_empty() {
@@ -97,6 +101,16 @@ pub fn next_actor(task: &Task, dependencies: &[TaskBrief], roster: &Roster) -> N
         Stage::Gate => NextActor::Waits(Wait::Shape(task.shape)),
         Stage::Done | Stage::Cancelled => NextActor::Nobody,
     }
+}
+
+/// The order in which tasks get their turn: the most urgent first, then what has stood longest.
+pub fn turn_order(task: &Task) -> (u8, Timestamp, TaskNumber) {
+    (task.priority, task.stage_since, task.number)
+}
+
+/// The order in which an agent that asks is offered its tasks: what it has started goes before what it has not.
+pub fn offer_order(task: &Task, agent: AgentId) -> (bool, (u8, Timestamp, TaskNumber)) {
+    (task.ownership.assignee != Some(agent), turn_order(task))
 }
 
 fn one(agent: Option<AgentId>, verb: Verb, ceo: &str) -> NextActor {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::id::{AgentId, SpawnId, TaskId};
-use crate::next::{NextActor, Wait, next_actor};
+use crate::next::{NextActor, Wait, next_actor, turn_order};
 use crate::role::Role;
 use crate::roster::Roster;
 use crate::spawn::Spawn;
@@ -128,7 +128,7 @@ pub fn plan(input: &PlanInput<'_>) -> Plan {
         }
     }
     let mut order: Vec<&Arc<Task>> = input.tasks.iter().collect();
-    order.sort_by_key(|t| (t.priority, t.stage_since, t.number));
+    order.sort_by_key(|t| turn_order(t));
     for task in order {
         let live: Vec<&Spawn> = input.spawns.iter().filter(|s| s.task == task.id).collect();
         expire_lease(&mut plan, task, &live, input.now);

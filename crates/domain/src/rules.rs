@@ -245,6 +245,7 @@ pub const RULES: &[Rule] = rules! {
         from Stage::ALL, Any, needs [SeesTask, TextGiven];
 
     CreateTask by [Ceo] on &[], from &[], Any, needs [];
+    Activate by [Ceo] on LEAVES, from &[Stage::Backlog], Free, needs [];
     Approve by [Ceo] on LEAVES, from &[Stage::Ceo], Free, needs [HeadUnchanged];
     Reject by [Ceo] on LEAVES, from &[Stage::Ceo], Free, needs [NotMerging, ReasonGiven];
     Cancel by [Ceo] on LEAVES, from OPEN, Any, needs [NotMerging, ReasonGiven];

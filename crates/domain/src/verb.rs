@@ -119,7 +119,7 @@ registry! {
     Fail = "fail", Flow, v::Fail, Session, [], "Send the work back with findings.";
     ClaimDocTask = "claim_doc_task", Flow, v::OnTask, Nothing, [], "Take the documentation of a task that passed QA.";
     IDocumented = "i_documented", Flow, v::IDocumented, Session, [Tree], "Hand over the documentation: the files, or the reason why none were needed.";
-    Activate = "activate", Flow, v::OnTask, Session, [], "Release a task from the backlog.";
+    Activate = "activate", FlowAndOperator, v::OnTask, Session, [], "Release a task from the backlog.";
     Complete = "complete", Flow, v::Complete, Session, [], "Accept the finished task as its PM.";
     RequestChanges = "request_changes", Flow, v::RequestChanges, Session, [], "Send the finished task back with findings.";
     Unblock = "unblock", FlowAndOperator, v::Because, Session, [], "Lift the hold of a task and say what changed.";

@@ -40,6 +40,8 @@ pub(crate) enum Command {
     Reject(Because),
     /// Give a task up for good.
     Cancel(Because),
+    /// Release a task from the backlog.
+    Activate(OnTask),
     /// Set a task aside.
     Pause(OnTask),
     /// Go on with a paused task.

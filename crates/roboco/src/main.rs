@@ -81,6 +81,7 @@ async fn answer(here: &Here, command: Command) -> Result<(), Failure> {
         Command::Reject(args) => command::decide::because(here, "reject", &args).await,
         Command::Cancel(args) => command::decide::because(here, "cancel", &args).await,
         Command::Unblock(args) => command::decide::because(here, "unblock", &args).await,
+        Command::Activate(args) => command::decide::plain(here, "activate", &args).await,
         Command::Pause(args) => command::decide::plain(here, "pause", &args).await,
         Command::Resume(args) => command::decide::plain(here, "resume", &args).await,
         Command::Agents(args) => command::staff::agents(here, &args).await,

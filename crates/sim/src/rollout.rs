@@ -114,6 +114,7 @@ fn ceo_helps(company: &Company) -> Option<Company> {
         (Some(Hold::Paused { .. }), _) => Verb::Resume,
         (Some(Hold::Blocked { resolver: Resolver::Human, .. }), _) => Verb::Unblock,
         (None, Stage::Ceo) => Verb::Approve,
+        (None, Stage::Backlog) => Verb::Activate,
         _ => return None,
     };
     company.call(company.ceo()?, verb, Wording::Full).ok().map(|(next, _)| next)

@@ -54,7 +54,7 @@ fn is_edge(command: &Command, from: Stage, to: Stage) -> bool {
     let role = command.actor.role();
     match &command.body {
         Body::Verb { call, .. } => match call.verb() {
-            Verb::Activate => from == S::Backlog && to == S::Ready && Role::PMS.contains(&role),
+            Verb::Activate => from == S::Backlog && to == S::Ready && (role == Role::Ceo || Role::PMS.contains(&role)),
             Verb::IAmDone => role == Role::Developer && matches!((from, to), (S::Working, S::SelfCheck | S::Qa) | (S::SelfCheck, S::Qa)),
             Verb::Unclaim => role == Role::Developer && AUTHORING.contains(&from) && to == S::Ready,
             Verb::Pass => role == Role::Qa && (from, to) == (S::Qa, S::Docs),
@@ -235,7 +235,7 @@ pub(crate) fn somebody_is_next(world: &World, task: &Task) {
         }
         NextActor::Ceo(words) => {
             assert!(!words.is_empty());
-            let lifts = [Verb::Approve, Verb::Resume, Verb::Unblock];
+            let lifts = [Verb::Activate, Verb::Approve, Verb::Resume, Verb::Unblock];
             let fits = lifts.iter().any(|v| world.rules.of(*v, Role::Ceo).any(|r| r.matches(task)));
             assert!(
                 fits || matches!(task.hold, Some(Hold::Budget { .. })),

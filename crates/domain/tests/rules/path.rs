@@ -45,10 +45,14 @@ super::scenarios! {
         be-pm complete                                 -> pm_review, event task.accepted, pending land, waits, next waits
         settle                                         -> done, event merge.landed task.completed, closed be-pm none
     ";
-    a_leaf_may_wait_in_the_backlog: "
-        given leaf in backlog                          -> status backlog, next be-pm activate
+    what_a_pm_set_aside_its_pm_releases: "
+        given child in backlog                         -> status backlog, next be-pm activate
         be-dev-1 i_will_work_on                        -> refused invalid_state, backlog
         fe-pm activate                                 -> refused not_authorized, backlog
         be-pm activate                                 -> ready, event task.activated
+    ";
+    what_the_ceo_set_aside_waits_for_the_ceo: "
+        given leaf in backlog                          -> status backlog, next ceo
+        ceo activate                                   -> ready, event task.activated
     ";
 }

@@ -26,7 +26,7 @@ const GRANTS: &str = "
     fail             qa
     claim_doc_task   documenter
     i_documented     documenter
-    activate         cell_pm main_pm
+    activate         cell_pm main_pm ceo
     complete         cell_pm
     request_changes  cell_pm
     unblock          cell_pm main_pm ceo
@@ -69,7 +69,7 @@ const MOVES: &str = "
     fail / qa / none / qa>revision
     claim_doc_task / documenter / none / docs
     i_documented / documenter / none / docs>pm_review
-    activate / cell_pm main_pm / none / backlog>ready
+    activate / cell_pm main_pm ceo / none / backlog>ready
     complete / cell_pm / none / pm_review>ceo
     request_changes / cell_pm / none / pm_review>revision
     unblock / cell_pm / blocked cell_pm / ready working self_check qa docs gate pm_review revision
