@@ -1,12 +1,13 @@
 //! What events make of state. Total and infallible: an event that was committed always applies.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::command::{Actor, Body, Command, SystemCommand};
 use crate::event::Event;
 use crate::finding::{Finding, FindingStatus};
-use crate::id::AgentId;
+use crate::id::{AgentId, TaskId};
 use crate::inbox::InboxItem;
 use crate::input::clamp;
 use crate::limits;
@@ -23,6 +24,8 @@ use crate::verb::{Ends, Verb};
 pub struct Changes {
     /// The task.
     pub task: Option<Arc<Task>>,
+    /// Other tasks: what it is a part of, its parts, and what was created beside it.
+    pub others: Vec<Arc<Task>>,
     /// The project.
     pub project: Option<Arc<Project>>,
     /// The spawn.
@@ -67,6 +70,7 @@ pub fn changes(world: &Snapshot, command: &Command, decision: &Decision) -> Chan
             Some(Pending { intent: intended.intent, kind, verb: verb?, since: world.now })
         }));
     }
+    let others = apply_to_others(world, decision, cx);
     let claimed = decision.events.iter().any(claims);
     if let Some(spawn) = spawn.as_mut().filter(|s| claimed && command.actor.spawn() == Some(s.id)) {
         // A run that takes work again is not over.
@@ -80,6 +84,7 @@ pub fn changes(world: &Snapshot, command: &Command, decision: &Decision) -> Chan
             t.version += 1;
             Arc::new(t)
         }),
+        others,
         project: project.filter(|p| world.project.as_deref() != Some(p)).map(|mut p| {
             p.version += 1;
             Arc::new(p)
@@ -93,9 +98,26 @@ pub fn changes(world: &Snapshot, command: &Command, decision: &Decision) -> Chan
     }
 }
 
+fn apply_to_others(world: &Snapshot, decision: &Decision, cx: Context) -> Vec<Arc<Task>> {
+    let mut rows: BTreeMap<TaskId, Option<Task>> = BTreeMap::new();
+    let known = |id: TaskId| world.ancestors.iter().chain(&world.descendants).find(|t| t.id == id).map(|t| Task::clone(t));
+    for (id, event) in &decision.also {
+        let row = rows.entry(*id).or_insert_with(|| known(*id));
+        *row = apply_to_task(row.take(), event, cx);
+    }
+    rows.into_values()
+        .flatten()
+        .map(|mut task| {
+            task.version += 1;
+            Arc::new(task)
+        })
+        .collect()
+}
+
 /// A spawn's own milestones do not touch its task.
 fn concerns_only_the_spawn(decision: &Decision) -> bool {
     decision.effects.is_empty()
+        && decision.also.is_empty()
         && decision.settles.is_none()
         && decision
             .events
@@ -138,6 +160,7 @@ pub fn apply_to_task(task: Option<Task>, event: &Event, cx: Context) -> Option<T
     }
     let mut t = task?;
     apply_work(&mut t, event, cx);
+    apply_assembly(&mut t, event, cx);
     apply_review(&mut t, event, cx);
     apply_run(&mut t, event, cx);
     Some(t)
@@ -189,6 +212,10 @@ fn apply_work(t: &mut Task, event: &Event, cx: Context) {
         }
         Event::TaskStarted {} => {
             enter(t, Stage::Working, cx);
+            if t.shape.is_assembled() {
+                // Its PM is the only one who can act on it, and acts between other things: nobody holds it while the parts are delivered.
+                t.ownership.lease = None;
+            }
             t.started_at.get_or_insert(cx.at);
         }
         Event::CommitRecorded { oid, tree, subject, files, by, author } => {
@@ -238,7 +265,7 @@ fn apply_work(t: &mut Task, event: &Event, cx: Context) {
         }
         Event::TaskReleased { keeps_owner, .. } => {
             t.ownership.lease = None;
-            if matches!(t.stage, Stage::Ready | Stage::Working | Stage::SelfCheck | Stage::Revision) {
+            if matches!(t.stage, Stage::Ready | Stage::Working | Stage::SelfCheck | Stage::Revision) && !t.shape.is_assembled() {
                 enter(t, Stage::Ready, cx);
                 if !keeps_owner {
                     t.ownership.assignee = None;
@@ -255,6 +282,56 @@ fn apply_work(t: &mut Task, event: &Event, cx: Context) {
             if let Some(step) = ticked {
                 step.done = true;
             }
+        }
+        _ => {}
+    }
+}
+
+fn apply_assembly(t: &mut Task, event: &Event, cx: Context) {
+    match event {
+        Event::Delegated { part } => {
+            t.parts.push(part.clone());
+            progress(t, cx);
+        }
+        Event::PartEnded { part, state, merged } => {
+            if let Some(p) = t.parts.iter_mut().find(|p| p.id == *part) {
+                p.state = *state;
+                p.merged = merged.as_ref().map(|m| m.commit.clone());
+            }
+            if let Some(merged) = merged {
+                t.delivery.head = Some(merged.commit.clone());
+                t.delivery.tree = Some(merged.tree.clone());
+            }
+            progress(t, cx);
+        }
+        Event::CoverageDeclared { part: Some(part), criteria, .. } => {
+            if let Some(p) = t.parts.iter_mut().find(|p| p.id == *part) {
+                p.covers.extend(criteria.iter().filter(|c| !p.covers.contains(c)).copied().collect::<Vec<_>>());
+            }
+            progress(t, cx);
+        }
+        Event::CoverageDeclared { part: None, criteria, reason } => {
+            for c in t.criteria.iter_mut().filter(|c| criteria.contains(&c.id)) {
+                c.kept = Some(reason.clone());
+            }
+            progress(t, cx);
+        }
+        Event::Reassigned { to, .. } => {
+            t.ownership.lease = None;
+            t.ownership.assignee = Some(*to);
+        }
+        Event::HandedToGate { pm, resubmitted } => {
+            t.ownership.author = Some(*pm);
+            add_once(&mut t.ownership.authors, *pm);
+            if let Some(review) = &mut t.review {
+                review.resubmitted |= *resubmitted;
+            }
+            to_stage(t, Stage::Gate, cx);
+        }
+        Event::HandedToPm { pm } => {
+            t.ownership.author = Some(*pm);
+            t.ownership.assignee = Some(*pm);
+            to_stage(t, Stage::PmReview, cx);
         }
         _ => {}
     }
@@ -281,7 +358,9 @@ fn apply_review(t: &mut Task, event: &Event, cx: Context) {
         Event::ReviewClaimed { lease: l } | Event::DocsClaimed { lease: l } => lease(t, l),
         Event::ReviewPinned { pin } => {
             if let Some(by) = t.ownership.lease.as_ref().map(|l| l.holder) {
-                t.review = Some(Review { by, pin: pin.clone(), passed: None, notes: String::new() });
+                // A second look at the same commits remembers that it is one.
+                let resubmitted = t.review.as_ref().is_some_and(|r| r.resubmitted && r.pin.head == pin.head);
+                t.review = Some(Review { by, pin: pin.clone(), passed: None, notes: String::new(), resubmitted });
             }
         }
         Event::ReviewPassed { verdicts, notes } => {
@@ -294,8 +373,13 @@ fn apply_review(t: &mut Task, event: &Event, cx: Context) {
                 review.passed = Some(true);
                 review.notes.clone_from(notes);
             }
-            t.ownership.assignee = None;
-            to_stage(t, Stage::Docs, cx);
+            if t.stage == Stage::Gate {
+                // Assembled work stays its PM's.
+                to_stage(t, Stage::PmReview, cx);
+            } else {
+                t.ownership.assignee = None;
+                to_stage(t, Stage::Docs, cx);
+            }
         }
         Event::ReviewFailed { findings, notes } => {
             add_findings(t, findings);

@@ -81,6 +81,10 @@ impl Fresh {
     pub const fn second_intent(&self) -> IntentId {
         IntentId::new(self.0[2])
     }
+    /// For the effect on the nth of many other tasks, counted from 0.
+    pub fn intent_of(&self, nth: usize) -> IntentId {
+        IntentId::new(Uuid::new_v5(&self.0[2], &nth.to_be_bytes()))
+    }
 }
 
 /// A repository to add, as it was probed.
@@ -164,6 +168,11 @@ pub enum SystemCommand {
         effect: Box<Effect>,
         /// What it came to.
         result: EffectResult,
+    },
+    /// Every part of assembled work is done: hand the whole in, without waiting for its PM to say so.
+    Submit {
+        /// Which.
+        task: TaskId,
     },
     /// Nobody renewed the lease.
     ExpireLease {

@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 use crate::command::{Actor, AgentActor, Body, Command, NewProject, SystemCommand};
 use crate::event::Event;
 use crate::guard::{Category, Guard, GuardContext, Miss, is_current};
+use crate::next::{NextActor, next_actor};
 use crate::project::Project;
 use crate::rejection::{Kind, Rejection, Remedy};
 use crate::role::Role;
@@ -213,8 +214,16 @@ fn idle(rules: &RuleSet, world: &Snapshot, actor: &Actor, call: &Call) -> Result
     let cx = GuardContext { world, task, actor, call };
     // Only work that the caller could take now: what became somebody else's, or waits, keeps nobody from going idle.
     let open = |rule: &OwnedRule| rule.matches(task) && check_guards(cx, rule, Category::Ownership, Category::Order).is_ok();
-    let untouched = offered.filter(|verb| rules.of(*verb, agent.role).any(open));
+    let turn = next_actor(task, &world.dependencies, &world.roster);
+    let mine = matches!(&turn, NextActor::Agents(agents, _) if agents.contains(&agent.agent));
+    let untouched = offered.filter(|verb| mine && rules.of(*verb, agent.role).any(open));
     match untouched {
+        Some(_) if task.shape.is_assembled() && task.stage == Stage::Working => Err(Rejection::new(
+            Kind::InvalidState,
+            format!("{} is not planned to its end", task.number),
+            Remedy::call(Verb::Delegate, verbs::assemble::planning_next(task)),
+        )
+        .about(task.id)),
         Some(verb) => Err(Rejection::new(
             Kind::InvalidState,
             format!("{} waits for you", task.number),
@@ -292,6 +301,7 @@ fn decide_system(world: &Snapshot, command: &Command, system: &SystemCommand) ->
         SystemCommand::SpawnEnded { spawn, outcome, usage } => Ok(verbs::spawn::ended(world, task, *spawn, outcome, *usage)),
         SystemCommand::RevokeSpawn { spawn, reason } => Ok(verbs::spawn::revoke(world, *spawn, reason)),
         SystemCommand::Settle { intent, effect, result } => Ok(verbs::settle::settle(world, task, *intent, effect, result, &command.fresh)),
+        SystemCommand::Submit { .. } => Ok(verbs::assemble::submit_by_itself(world, task)),
         SystemCommand::ExpireLease { .. } => Ok(expire(world, task)),
     }
 }

@@ -6,7 +6,7 @@ use crate::id::{AgentId, IntentId, ProjectId, TaskId, TaskNumber};
 use crate::project::{GateCommands, MergeMethod};
 use crate::task::{GateVerdict, PendingKind};
 use crate::time::Timestamp;
-use crate::vcs::{BranchName, Oid, Pin};
+use crate::vcs::{Base, BranchName, Oid, Pin};
 
 /// Name and address in a commit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -15,6 +15,16 @@ pub struct Signature {
     pub name: String,
     /// Always under `agents.invalid`.
     pub email: String,
+}
+
+/// Who works in a branch's tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TreeFor {
+    /// An author, who writes.
+    Author,
+    /// Nobody writes: work is only merged into the branch.
+    Assembly,
 }
 
 /// Work to do after the commit.
@@ -29,8 +39,10 @@ pub enum Effect {
         project: ProjectId,
         /// The branch to make or reuse.
         branch: BranchName,
-        /// The branch at the origin it starts from.
-        base: BranchName,
+        /// What it starts from.
+        base: Base,
+        /// Who gets a writable worktree of it.
+        tree: TreeFor,
     },
     /// Commit the worktree.
     Commit {
@@ -67,8 +79,8 @@ pub enum Effect {
         project: ProjectId,
         /// Into this branch.
         branch: BranchName,
-        /// From this branch at the origin.
-        base: BranchName,
+        /// From this branch.
+        base: Base,
         /// Who asked.
         author: Signature,
         /// When.
@@ -93,14 +105,14 @@ pub enum Effect {
         task: TaskId,
         /// Where.
         project: ProjectId,
-        /// Branch at the origin it will be merged to.
-        target: BranchName,
+        /// The branch it will be merged to.
+        target: Base,
         /// The tip under review.
         head: Oid,
         /// Who reviews.
         reviewer: AgentId,
     },
-    /// Merge approved work at the origin.
+    /// Merge accepted work into its target.
     Land {
         /// Which task.
         task: TaskId,
@@ -109,7 +121,7 @@ pub enum Effect {
         /// Where.
         project: ProjectId,
         /// To which branch.
-        target: BranchName,
+        target: Base,
         /// The approved tip.
         head: Oid,
         /// First line of the merge commit.

@@ -3,12 +3,12 @@
 use serde::{Deserialize, Serialize};
 
 use crate::finding::Finding;
-use crate::id::{AgentId, CriterionNumber, FindingNumber, InboxNumber, PrNumber, SpawnId};
+use crate::id::{AgentId, CriterionNumber, FindingNumber, InboxNumber, PrNumber, SpawnId, TaskId};
 use crate::inbox::InboxItem;
 use crate::outcome::Outcome;
 use crate::project::Project;
 use crate::spawn::{Epoch, Spawn, Usage};
-use crate::task::{DocsRecord, GateRecord, Hold, Lease, Merged, Plan, Task};
+use crate::task::{DocsRecord, GateRecord, Hold, Lease, Merged, Part, PartState, Plan, Task};
 use crate::time::Timestamp;
 use crate::vcs::{BranchName, Oid, Pin};
 
@@ -139,6 +139,54 @@ pub enum Event {
     GateFailed {
         /// What ran.
         record: GateRecord,
+    },
+    /// A PM gave a part of the work to somebody.
+    #[serde(rename = "task.delegated")]
+    Delegated {
+        /// The part.
+        part: Part,
+    },
+    /// A part came to its end.
+    #[serde(rename = "part.ended")]
+    PartEnded {
+        /// Which.
+        part: TaskId,
+        /// How.
+        state: PartState,
+        /// What its merge made of the branch; absent when nothing was merged.
+        merged: Option<Merged>,
+    },
+    /// A PM said which criteria a part covers, or that the owner answers for them.
+    #[serde(rename = "coverage.declared")]
+    CoverageDeclared {
+        /// The part; the owner when absent.
+        part: Option<TaskId>,
+        /// Which criteria.
+        criteria: Vec<CriterionNumber>,
+        /// Why it is covered there.
+        reason: String,
+    },
+    /// Somebody else delivers it now.
+    #[serde(rename = "task.reassigned")]
+    Reassigned {
+        /// Who.
+        to: AgentId,
+        /// Why.
+        reason: String,
+    },
+    /// The reviewer of assembled work gets it.
+    #[serde(rename = "task.handed_to_gate")]
+    HandedToGate {
+        /// Who assembled it.
+        pm: AgentId,
+        /// Whether the same commits had failed before.
+        resubmitted: bool,
+    },
+    /// Its PM gets it without a review: nothing was merged into it.
+    #[serde(rename = "task.handed_to_pm")]
+    HandedToPm {
+        /// Who.
+        pm: AgentId,
     },
     /// QA gets it.
     #[serde(rename = "task.handed_to_qa")]
@@ -362,6 +410,12 @@ impl Event {
             Self::FindingVerified { .. } => "finding.verified",
             Self::GatePassed { .. } => "gate.passed",
             Self::GateFailed { .. } => "gate.failed",
+            Self::Delegated { .. } => "task.delegated",
+            Self::PartEnded { .. } => "part.ended",
+            Self::CoverageDeclared { .. } => "coverage.declared",
+            Self::Reassigned { .. } => "task.reassigned",
+            Self::HandedToGate { .. } => "task.handed_to_gate",
+            Self::HandedToPm { .. } => "task.handed_to_pm",
             Self::HandedToQa { .. } => "task.handed_to_qa",
             Self::ReviewClaimed { .. } => "review.claimed",
             Self::ReviewPinned { .. } => "review.pinned",

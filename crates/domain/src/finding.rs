@@ -106,7 +106,8 @@ impl Finding {
     }
 }
 
-fn normal(text: &str) -> String {
+/// A text without case, punctuation and spacing, for comparing.
+pub(crate) fn normal(text: &str) -> String {
     let words: String = text.chars().map(|c| if c.is_alphanumeric() { c.to_ascii_lowercase() } else { ' ' }).collect();
     words.split_whitespace().collect::<Vec<_>>().join(" ")
 }

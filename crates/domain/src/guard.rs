@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::assembly::{self, live_parts};
 use crate::command::Actor;
 use crate::finding::Severity;
 use crate::input::{commit_subject, is_filler};
@@ -12,7 +13,7 @@ use crate::role::{Role, words};
 use crate::rules::lifts;
 use crate::snapshot::Snapshot;
 use crate::spawn::Seat;
-use crate::task::{Hold, HoldReason, PausedBy, Resolver, Stage, Task};
+use crate::task::{Hold, HoldReason, PartState, PausedBy, Resolver, Stage, Task};
 use crate::verb::{Call, Verb};
 
 words! {
@@ -78,6 +79,22 @@ words! {
         TextGiven = "text_given",
         /// The commit subject says something.
         SubjectGiven = "subject_given",
+        /// The caller reviews assembled work of this kind.
+        ReviewsHere = "reviews_here",
+        /// There is room for one more part, and nobody has it already.
+        RoomForPart = "room_for_part",
+        /// The part says everything its author needs.
+        PartDescribed = "part_described",
+        /// The criteria are those of the task.
+        CriteriaNamed = "criteria_named",
+        /// There is a developer to give it to.
+        SuccessorNamed = "successor_named",
+        /// Every part has ended.
+        PartsEnded = "parts_ended",
+        /// Somebody answers for every criterion, and every cell that was asked for took part.
+        EverythingCovered = "everything_covered",
+        /// It changed since it failed, or may be looked at once more.
+        WorthAnotherLook = "worth_another_look",
         /// The decision is about the commit that is there now.
         HeadUnchanged = "head_unchanged",
     }
@@ -130,7 +147,7 @@ impl Guard {
         match self {
             Self::AssigneeOrFree | Self::IsAssignee | Self::HoldsLease | Self::LeaseFree | Self::SeesTask => Category::Ownership,
             Self::NotAuthor => Category::AuthorBan,
-            Self::SameTeam => Category::Team,
+            Self::SameTeam | Self::ReviewsHere => Category::Team,
             Self::DependenciesMet
             | Self::OneActiveTask
             | Self::PausedFirst
@@ -138,6 +155,8 @@ impl Guard {
             | Self::NotMerging
             | Self::LiftsHold
             | Self::RaisesHold
+            | Self::RoomForPart
+            | Self::WorthAnotherLook
             | Self::PausedByAgent => Category::Order,
             Self::PlanGiven
             | Self::CommitMade
@@ -153,6 +172,11 @@ impl Guard {
             | Self::ReasonGiven
             | Self::TextGiven
             | Self::SubjectGiven
+            | Self::PartDescribed
+            | Self::CriteriaNamed
+            | Self::SuccessorNamed
+            | Self::PartsEnded
+            | Self::EverythingCovered
             | Self::TreeClean => Category::Evidence,
             Self::HeadUnchanged => Category::Facts,
         }
@@ -195,6 +219,14 @@ impl Guard {
             Self::TextGiven => prose(cx, "text"),
             Self::SubjectGiven => subject_given(cx),
             Self::HeadUnchanged => head_unchanged(cx),
+            Self::ReviewsHere => reviews_here(cx),
+            Self::RoomForPart => room_for_part(cx),
+            Self::PartDescribed => part_described(cx),
+            Self::CriteriaNamed => criteria_named(cx),
+            Self::SuccessorNamed => successor_named(cx),
+            Self::PartsEnded => parts_ended(cx),
+            Self::EverythingCovered => everything_covered(cx),
+            Self::WorthAnotherLook => worth_another_look(cx),
         }
     }
 }
@@ -248,12 +280,12 @@ const fn claim_verb(role: Role) -> Option<Verb> {
         Role::Developer => Some(Verb::IWillWorkOn),
         Role::Qa => Some(Verb::ClaimReview),
         Role::Documenter => Some(Verb::ClaimDocTask),
+        Role::PrReviewer => Some(Verb::ClaimGateReview),
         Role::CellPm
         | Role::MainPm
         | Role::ProductOwner
         | Role::HeadMarketing
         | Role::Auditor
-        | Role::PrReviewer
         | Role::Prompter
         | Role::Secretary
         | Role::Ceo
@@ -301,7 +333,7 @@ fn sees_task(cx: GuardContext<'_>) -> Result<(), Miss> {
 
 fn not_author(cx: GuardContext<'_>) -> Result<(), Miss> {
     // A documenter may come back to its own documents; only a developer's commits make an author.
-    let committed = cx.actor.role() == Role::Qa && cx.task.ownership.committers.contains(&cx.actor.agent());
+    let committed = matches!(cx.actor.role(), Role::Qa | Role::PrReviewer) && cx.task.ownership.committers.contains(&cx.actor.agent());
     if cx.task.ownership.authors.contains(&cx.actor.agent()) || committed {
         return refuse(
             Kind::NotAuthorized,
@@ -314,7 +346,7 @@ fn not_author(cx: GuardContext<'_>) -> Result<(), Miss> {
 
 fn same_team(cx: GuardContext<'_>) -> Result<(), Miss> {
     match cx.actor {
-        Actor::Agent(agent) if agent.role != Role::MainPm && agent.team != cx.task.team => {
+        Actor::Agent(agent) if !matches!(agent.role, Role::MainPm) && agent.team != cx.task.team => {
             refuse(Kind::NotAuthorized, format!("{} belongs to cell {}", cx.task.number, cx.task.team), other_work(cx.actor))
         }
         Actor::Agent(_) | Actor::Ceo(_) | Actor::System(_) => Ok(()),
@@ -420,7 +452,7 @@ fn paused_by_agent(cx: GuardContext<'_>) -> Result<(), Miss> {
 }
 
 fn plan_given(cx: GuardContext<'_>) -> Result<(), Miss> {
-    let Call::IWillWorkOn(args) = cx.call else { return Ok(()) };
+    let (Call::IWillWorkOn(args) | Call::IWillPlan(args)) = cx.call else { return Ok(()) };
     if cx.task.plan.is_some() && args.plan.is_none() && args.steps.is_none() {
         return Ok(());
     }
@@ -455,6 +487,10 @@ fn commit_made(cx: GuardContext<'_>) -> Result<(), Miss> {
 
 fn pr_open(cx: GuardContext<'_>) -> Result<(), Miss> {
     if cx.task.delivery.pr.is_some() {
+        return Ok(());
+    }
+    // Assembled work into which nothing was merged has nothing to review.
+    if crate::verbs::approve::is_empty(cx.task) {
         return Ok(());
     }
     let remedy = match cx.actor.role() {
@@ -520,8 +556,13 @@ fn criteria_evidenced(cx: GuardContext<'_>) -> Result<(), Miss> {
 }
 
 fn findings_answered(cx: GuardContext<'_>) -> Result<(), Miss> {
-    let Call::IAmDone(args) = cx.call else { return Ok(()) };
-    let answered = args.resolved_ids(cx.task);
+    let resolved = match cx.call {
+        Call::IAmDone(args) => &args.resolved_findings,
+        Call::SubmitUp(args) | Call::SubmitRoot(args) => &args.resolved_findings,
+        _ => return Ok(()),
+    };
+    let verb = cx.call.verb();
+    let answered = crate::verbs::done::resolved_ids(cx.task, resolved);
     let open: Vec<String> = cx.task.open_findings().filter(|f| !answered.contains(&f.id)).map(|f| f.line_for_people()).collect();
     if open.is_empty() {
         return Ok(());
@@ -529,8 +570,8 @@ fn findings_answered(cx: GuardContext<'_>) -> Result<(), Miss> {
     missing(
         "findings_resolved",
         Remedy::call(
-            Verb::IAmDone,
-            format!("mend these and call i_am_done again with resolved_findings=[{{finding_id}}]: {}", open.join(" | ")),
+            verb,
+            format!("mend these and call {verb} again with resolved_findings=[{{finding_id}}]: {}", open.join(" | ")),
         ),
     )
 }
@@ -539,7 +580,8 @@ fn review_pinned(cx: GuardContext<'_>) -> Result<(), Miss> {
     match &cx.task.review {
         Some(review) if review.by == cx.actor.agent() && review.passed.is_none() => Ok(()),
         Some(_) | None => {
-            missing("review_pinned", Remedy::call(Verb::ClaimReview, format!("call claim_review(task_id={})", cx.task.number)))
+            let claim = if cx.task.shape.is_assembled() { Verb::ClaimGateReview } else { Verb::ClaimReview };
+            missing("review_pinned", Remedy::call(claim, format!("call {claim}(task_id={})", cx.task.number)))
         }
     }
 }
@@ -555,7 +597,7 @@ fn every_criterion_judged(cx: GuardContext<'_>) -> Result<(), Miss> {
 
 fn findings_given(cx: GuardContext<'_>) -> Result<(), Miss> {
     let hints = match cx.call {
-        Call::Fail(args) => crate::verbs::finding_problems(cx.task, &args.findings),
+        Call::Fail(args) | Call::PrFail(args) => crate::verbs::finding_problems(cx.task, &args.findings),
         Call::RequestChanges(args) => crate::verbs::finding_problems(cx.task, &args.findings),
         _ => BTreeMap::new(),
     };
@@ -576,7 +618,7 @@ pub fn bounce_floor(task: &Task) -> &'static [Severity] {
 
 fn bounce_allowed(cx: GuardContext<'_>) -> Result<(), Miss> {
     let findings = match cx.call {
-        Call::Fail(args) => &args.findings,
+        Call::Fail(args) | Call::PrFail(args) => &args.findings,
         Call::RequestChanges(args) => &args.findings,
         _ => return Ok(()),
     };
@@ -584,7 +626,11 @@ fn bounce_allowed(cx: GuardContext<'_>) -> Result<(), Miss> {
     if findings.iter().any(|f| floor.contains(&f.severity)) {
         return Ok(());
     }
-    let accept = if cx.call.verb() == Verb::Fail { Verb::Pass } else { Verb::Complete };
+    let accept = match cx.call.verb() {
+        Verb::Fail => Verb::Pass,
+        Verb::PrFail => Verb::PrPass,
+        _ => Verb::Complete,
+    };
     refuse(
         Kind::InvalidState,
         format!("these findings are too light to send {} back in round {}", cx.task.number, cx.task.counters.revisions + 1),
@@ -628,6 +674,82 @@ fn head_unchanged(cx: GuardContext<'_>) -> Result<(), Miss> {
             Remedy::tell("look at the task again, then decide"),
         ),
         _ => Ok(()),
+    }
+}
+
+fn reviews_here(cx: GuardContext<'_>) -> Result<(), Miss> {
+    if crate::next::reviews(cx.world.roster.agent(cx.actor.agent()), cx.task) {
+        return Ok(());
+    }
+    let kind = cx.task.shape;
+    refuse(Kind::NotAuthorized, format!("{} is a {kind} of {}, which you do not review", cx.task.number, cx.task.team), other_work(cx.actor))
+}
+
+fn room_for_part(cx: GuardContext<'_>) -> Result<(), Miss> {
+    let Call::Delegate(args) = cx.call else { return Ok(()) };
+    match crate::verbs::assemble::no_room(cx, args) {
+        Some(why) => refuse(
+            Kind::InvalidState,
+            why,
+            Remedy::call(Verb::IAmIdle, "end your turn with i_am_idle; you are called when its parts are done"),
+        ),
+        None => Ok(()),
+    }
+}
+
+fn part_described(cx: GuardContext<'_>) -> Result<(), Miss> {
+    let Call::Delegate(args) = cx.call else { return Ok(()) };
+    described(cx, args.problems(cx))
+}
+
+fn criteria_named(cx: GuardContext<'_>) -> Result<(), Miss> {
+    let Call::DeclareCoverage(args) = cx.call else { return Ok(()) };
+    described(cx, args.problems(cx.task))
+}
+
+fn described(cx: GuardContext<'_>, hints: BTreeMap<String, String>) -> Result<(), Miss> {
+    if hints.is_empty() {
+        return Ok(());
+    }
+    Err(Miss::Refused(Box::new(Rejection::incomplete_all(cx.call.verb(), hints))))
+}
+
+fn successor_named(cx: GuardContext<'_>) -> Result<(), Miss> {
+    let Call::Reassign(args) = cx.call else { return Ok(()) };
+    match crate::verbs::assemble::successor(cx, args) {
+        Some(_) => Ok(()),
+        None => Err(Miss::Argument("to".into(), format!("one of {}", crate::verbs::assemble::successors(cx)))),
+    }
+}
+
+fn parts_ended(cx: GuardContext<'_>) -> Result<(), Miss> {
+    let open: Vec<String> = live_parts(cx.task).map(|p| p.number.to_string()).collect();
+    if open.is_empty() {
+        return Ok(());
+    }
+    let text = format!("{} are not done; end your turn with i_am_idle and you are called when they are", open.join(", "));
+    missing("parts_ended", Remedy::call(Verb::IAmIdle, text))
+}
+
+fn everything_covered(cx: GuardContext<'_>) -> Result<(), Miss> {
+    let task = cx.task;
+    let left = assembly::missing(task, |p| p.state == PartState::Completed);
+    // What an open part covers is told by the guard that asks for its end.
+    if left.is_empty() || live_parts(task).next().is_some() {
+        return Ok(());
+    }
+    let text = format!(
+        "nothing completed covers {}: delegate(parent_task_id={n}, …) it, or declare_coverage(task_id={n}, criteria, reason) what you answer for",
+        left.join(", "),
+        n = task.number
+    );
+    missing("everything_covered", Remedy::call(Verb::Delegate, text))
+}
+
+fn worth_another_look(cx: GuardContext<'_>) -> Result<(), Miss> {
+    match crate::verbs::assemble::spent(cx.task) {
+        Some(rejection) => Err(Miss::Refused(Box::new(rejection))),
+        None => Ok(()),
     }
 }
 

@@ -3,6 +3,7 @@
 //! This crate has no IO, no async, no clock and no randomness: time and ids come in as arguments, decisions go out as data.
 
 pub mod apply;
+pub mod assembly;
 pub mod breaker;
 pub mod command;
 pub mod decide;

@@ -113,6 +113,10 @@ pub const STEP_CHARS: usize = 600;
 pub const APPROACH_CHARS: usize = 800;
 /// Most plan steps.
 pub const PLAN_STEPS: usize = 50;
+/// Most parts of assembled work.
+pub const PARTS: usize = 12;
+/// A part with more criteria than this is accepted with a warning.
+pub const PART_CRITERIA_WARN: usize = 5;
 /// Largest JSON body, in bytes.
 pub const BODY_BYTES: usize = 1024 * 1024;
 /// Most progress notes kept on a task.

@@ -1,8 +1,9 @@
 //! Who acts next: a total function over every task. Dispatch, work selection, hints and the panel all ask this one.
 
+use crate::assembly::{Standing, standing};
 use crate::id::{AgentId, TaskNumber};
 use crate::role::{Role, Team};
-use crate::roster::Roster;
+use crate::roster::{Agent, GateTier, Retired, Roster};
 use crate::task::{Hold, PausedBy, PendingKind, Resolver, Shape, Stage, Task, TaskBrief};
 use crate::time::Timestamp;
 use crate::verb::Verb;
@@ -12,6 +13,10 @@ use crate::verb::Verb;
 pub enum Wait {
     /// Prerequisites are open.
     Dependencies(Vec<TaskNumber>),
+    /// Parts of it are being delivered.
+    Parts(Vec<TaskNumber>),
+    /// Work it belongs to is set aside.
+    Above(TaskNumber),
     /// An effect is under way.
     Effect(PendingKind),
     /// It cools down after fruitless runs.
@@ -36,6 +41,10 @@ impl std::fmt::Display for Wait {
             Self::Dependencies(tasks) => {
                 write!(f, "waits for {}", tasks.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "))
             }
+            Self::Parts(tasks) => {
+                write!(f, "waits for its parts {}", tasks.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "))
+            }
+            Self::Above(task) => write!(f, "{task}, which it belongs to, is set aside"),
             Self::Effect(kind) => write!(f, "{kind} is under way"),
             Self::CoolDown(_) => f.write_str("cools down after runs without a result"),
             Self::SeatBusy => f.write_str("every fitting agent is busy"),
@@ -53,6 +62,8 @@ impl std::fmt::Display for Wait {
 pub enum NextActor {
     /// One of these agents, preferred first, with this verb.
     Agents(Vec<AgentId>, Verb),
+    /// The company itself: every part is done, so the whole is handed in.
+    Company,
     /// The CEO, with these words.
     Ceo(String),
     /// Nobody: it waits for something that comes by itself.
@@ -72,34 +83,55 @@ pub fn next_actor(task: &Task, dependencies: &[TaskBrief], roster: &Roster) -> N
     if let Some(pending) = task.pending.first() {
         return NextActor::Waits(Wait::Effect(pending.kind));
     }
-    if !matches!(task.shape, Shape::Leaf | Shape::StandaloneLeaf) {
+    if !Shape::DELIVERED.contains(&task.shape) {
         return NextActor::Waits(Wait::Shape(task.shape));
     }
+    let whole = task.shape.is_assembled();
     match task.stage {
         // What a PM set aside while splitting its work is the PM's to release; what the CEO set aside is nobody else's.
-        Stage::Backlog if task.shape == Shape::Leaf => {
+        Stage::Backlog if task.shape.is_part() => {
             one(roster.pm_of(&task.team).map(|a| a.id), Verb::Activate, "release it from the backlog: the cell has no PM")
         }
         Stage::Backlog => NextActor::Ceo(format!("release {} from the backlog", task.number)),
         Stage::Ready => {
             let open: Vec<_> = dependencies.iter().filter(|d| !d.stage.is_terminal()).map(|d| d.number).collect();
-            if open.is_empty() {
-                NextActor::Agents(authors(task, roster), Verb::IWillWorkOn)
-            } else {
+            if !open.is_empty() {
                 NextActor::Waits(Wait::Dependencies(open))
+            } else if whole {
+                planner(task, roster, Verb::IWillPlan)
+            } else {
+                NextActor::Agents(authors(task, roster), Verb::IWillWorkOn)
             }
         }
+        Stage::Working if whole => match standing(task) {
+            Standing::Open(parts) => NextActor::Waits(Wait::Parts(parts)),
+            Standing::Unplanned(_) | Standing::Objections | Standing::Unchanged => planner(task, roster, Verb::IWillPlan),
+            Standing::Whole => NextActor::Company,
+        },
+        Stage::Revision if whole => planner(task, roster, Verb::IWillPlan),
         Stage::Working | Stage::SelfCheck | Stage::Revision => NextActor::Agents(authors(task, roster), Verb::IWillWorkOn),
         Stage::Qa => reviewers(task, roster, Role::Qa, Verb::ClaimReview),
         Stage::Docs => reviewers(task, roster, Role::Documenter, Verb::ClaimDocTask),
-        Stage::PmReview => {
-            let pm = task.ownership.assignee.filter(|a| roster.is_working(*a)).or_else(|| roster.pm_of(&task.team).map(|a| a.id));
-            one(pm, Verb::Complete, "decide about it: the cell has no PM")
-        }
+        Stage::Gate => reviewers(task, roster, Role::PrReviewer, Verb::ClaimGateReview),
+        Stage::PmReview => planner(task, roster, Verb::Complete),
         Stage::Ceo => NextActor::Ceo(format!("approve or reject {}", task.number)),
-        // Assembled work has no rows yet; a leaf never gets here.
-        Stage::Gate => NextActor::Waits(Wait::Shape(task.shape)),
         Stage::Done | Stage::Cancelled => NextActor::Nobody,
+    }
+}
+
+/// The PM who answers for it.
+fn planner(task: &Task, roster: &Roster, verb: Verb) -> NextActor {
+    let pm = task.ownership.assignee.filter(|a| roster.is_working(*a)).or_else(|| roster.pm_of(&task.team).map(|a| a.id));
+    one(pm, verb, "decide about it: there is no PM for it")
+}
+
+/// Whether a seat reviews this assembled work: its own cell's or any cell's, or roots.
+pub fn reviews(seat: Option<&Agent>, task: &Task) -> bool {
+    let Some(gate) = seat.filter(|s| s.role == Role::PrReviewer).and_then(|s| s.gate) else { return false };
+    match (task.shape, gate) {
+        (Shape::Root, GateTier::Root) | (Shape::CellParent, GateTier::Overflow) => true,
+        (Shape::CellParent, GateTier::Cell) => seat.is_some_and(|s| s.team == task.team),
+        _ => false,
     }
 }
 
@@ -125,15 +157,21 @@ fn authors(task: &Task, roster: &Roster) -> Vec<AgentId> {
     }
 }
 
-/// The holder of the lease first; never anybody who wrote it.
+/// The holder of the lease first, then those who usually judge it; never anybody who wrote it.
 fn reviewers(task: &Task, roster: &Roster, role: Role, verb: Verb) -> NextActor {
-    let banned =
-        |agent: AgentId| task.ownership.authors.contains(&agent) || (role == Role::Qa && task.ownership.committers.contains(&agent));
+    let judges = matches!(role, Role::Qa | Role::PrReviewer);
+    let banned = |agent: AgentId| task.ownership.authors.contains(&agent) || (judges && task.ownership.committers.contains(&agent));
     let holder = task.ownership.lease.as_ref().map(|l| l.holder).filter(|a| roster.is_working(*a));
     let mut agents: Vec<AgentId> = holder.into_iter().collect();
-    agents.extend(roster.seats(role, &task.team).map(|a| a.id).filter(|a| Some(*a) != holder && !banned(*a)));
+    let mut seats: Vec<&Agent> = if role == Role::PrReviewer {
+        roster.agents().iter().filter(|a| a.retired == Retired::No && reviews(Some(a), task)).collect()
+    } else {
+        roster.seats(role, &task.team).collect()
+    };
+    seats.sort_by_key(|a| a.gate == Some(GateTier::Overflow));
+    agents.extend(seats.iter().map(|a| a.id).filter(|a| Some(*a) != holder && !banned(*a)));
     if agents.is_empty() {
-        return NextActor::Ceo(format!("find somebody else for {}: everybody in role {role} wrote part of it", task.number));
+        return NextActor::Ceo(format!("find somebody else for {}: nobody in role {role} may judge it", task.number));
     }
     NextActor::Agents(agents, verb)
 }

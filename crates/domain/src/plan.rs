@@ -96,6 +96,8 @@ pub struct Plan {
     pub start: Vec<Start>,
     /// Runs to stop, why and when.
     pub stop: Vec<(SpawnId, Stop)>,
+    /// Assembled work whose parts are all done, to be handed in.
+    pub submit: Vec<TaskId>,
     /// Leases that ran out.
     pub expire: Vec<TaskId>,
     /// Why a task does not move.
@@ -118,8 +120,9 @@ pub fn plan(input: &PlanInput<'_>) -> Plan {
     let mut running = input.spawns.len();
     for spawn in input.spawns {
         let task = by_id.get(&spawn.task).map(|t| &***t);
-        if let Some(reason) = reason_to_stop(task, spawn) {
-            let turn_ends_by = task.and_then(turn_ends_by).filter(|at| *at > input.now);
+        let above = task.and_then(|t| set_aside_above(t, &by_id));
+        if let Some(reason) = reason_to_stop(task, above, spawn) {
+            let turn_ends_by = above.or(task).and_then(turn_ends_by).filter(|at| *at > input.now);
             if let Some(at) = turn_ends_by {
                 plan.look_at(at);
             }
@@ -133,10 +136,21 @@ pub fn plan(input: &PlanInput<'_>) -> Plan {
         let live: Vec<&Spawn> = input.spawns.iter().filter(|s| s.task == task.id).collect();
         expire_lease(&mut plan, task, &live, input.now);
         let dependencies: Vec<TaskBrief> = task.depends_on.iter().filter_map(|id| by_id.get(id)).map(|t| TaskBrief::from(&***t)).collect();
+        if let Some(above) = set_aside_above(task, &by_id) {
+            plan.waiting.push((task.id, Wait::Above(above.number)));
+            continue;
+        }
         let (agents, verb) = match next_actor(task, &dependencies, input.roster) {
             NextActor::Agents(agents, verb) => (agents, verb),
             NextActor::Waits(wait) => {
                 plan.waiting.push((task.id, wait));
+                continue;
+            }
+            NextActor::Company => {
+                // Its PM may still be giving out parts.
+                if live.is_empty() {
+                    plan.submit.push(task.id);
+                }
                 continue;
             }
             NextActor::Ceo(_) | NextActor::Nobody => continue,
@@ -238,8 +252,20 @@ fn turn_ends_by(task: &Task) -> Option<Timestamp> {
     }
 }
 
+/// The nearest work above a task that was set aside as a whole: nothing below it moves.
+fn set_aside_above<'a>(task: &Task, by_id: &BTreeMap<TaskId, &'a Arc<Task>>) -> Option<&'a Task> {
+    let mut above = task.parent.and_then(|id| by_id.get(&id));
+    while let Some(task) = above {
+        if matches!(task.hold, Some(Hold::Paused { .. } | Hold::Budget { .. })) {
+            return Some(task);
+        }
+        above = task.parent.and_then(|id| by_id.get(&id));
+    }
+    None
+}
+
 /// Why a run must end; none while it may go on.
-fn reason_to_stop(task: Option<&Task>, spawn: &Spawn) -> Option<&'static str> {
+fn reason_to_stop(task: Option<&Task>, above: Option<&Task>, spawn: &Spawn) -> Option<&'static str> {
     if spawn.closed_by.is_some() {
         // It has closed its part; whoever watches it gives it time to end.
         return None;
@@ -249,6 +275,9 @@ fn reason_to_stop(task: Option<&Task>, spawn: &Spawn) -> Option<&'static str> {
     };
     if task.stage.is_terminal() {
         return Some("its task has ended");
+    }
+    if above.is_some() {
+        return Some("the work it belongs to was set aside");
     }
     match &task.hold {
         Some(hold) if lifts(spawn.verb, hold) => None,
@@ -278,7 +307,9 @@ const fn lifts(verb: Verb, hold: &Hold) -> bool {
 const fn offered_in(verb: Verb) -> &'static [Stage] {
     match verb {
         Verb::IWillWorkOn | Verb::Resume => &[Stage::Ready, Stage::Revision, Stage::Working, Stage::SelfCheck, Stage::Qa, Stage::Docs],
+        Verb::IWillPlan => &[Stage::Ready, Stage::Revision, Stage::Working],
         Verb::ClaimReview => &[Stage::Qa],
+        Verb::ClaimGateReview => &[Stage::Gate],
         Verb::ClaimDocTask => &[Stage::Docs],
         Verb::Complete => &[Stage::PmReview],
         Verb::Activate => &[Stage::Backlog],

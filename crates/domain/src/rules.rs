@@ -153,7 +153,14 @@ pub const fn lifts(role: Role, hold: &Hold) -> bool {
     }
 }
 
-const LEAVES: &[Shape] = &[Shape::Leaf, Shape::StandaloneLeaf];
+const LEAVES: &[Shape] = Shape::LEAVES;
+const CELLS: &[Shape] = &[Shape::CellParent];
+const ROOTS: &[Shape] = &[Shape::Root];
+const WHOLES: &[Shape] = Shape::ASSEMBLED;
+const PARTS: &[Shape] = &[Shape::Leaf];
+const DELIVERED: &[Shape] = Shape::DELIVERED;
+/// What a cell's PM answers for.
+const OF_A_CELL: &[Shape] = &[Shape::Leaf, Shape::StandaloneLeaf, Shape::CellParent];
 const AUTHORING: &[Stage] = &[Stage::Working, Stage::SelfCheck];
 const OPEN: &[Stage] = &[
     Stage::Backlog,
@@ -230,26 +237,52 @@ pub const RULES: &[Rule] = rules! {
     IAmBlocked by [Documenter] on LEAVES, from &[Stage::Docs], Free, needs [HoldsLease, NothingUnderWay, ReasonGiven];
     Resume by [Documenter] on LEAVES, from &[Stage::Docs], Paused, needs [SameTeam, PausedByAgent];
 
-    Activate by [CellPm, MainPm] on LEAVES, from &[Stage::Backlog], Free, needs [SameTeam];
-    Complete by [CellPm] on LEAVES, from &[Stage::PmReview], Free, needs [IsAssignee, SameTeam, PrOpen, NotesGiven];
-    RequestChanges by [CellPm] on LEAVES, from &[Stage::PmReview], Free, needs [IsAssignee, SameTeam, NotMerging, FindingsGiven, BounceAllowed];
-    Resume by [CellPm, MainPm] on LEAVES, from IN_FLIGHT, Paused, needs [SameTeam, PausedByAgent];
-    Unblock by [CellPm, MainPm] on LEAVES, from IN_FLIGHT, Blocked, needs [SameTeam, LiftsHold, ReasonGiven];
-    EscalateUp by [CellPm] on LEAVES, from IN_FLIGHT, FreeOrBlocked, needs [SameTeam, NothingUnderWay, RaisesHold, ReasonGiven];
-    EscalateToCeo by [MainPm] on LEAVES, from IN_FLIGHT, FreeOrBlocked, needs [NothingUnderWay, RaisesHold, ReasonGiven];
-    Cancel by [CellPm, MainPm] on LEAVES, from OPEN_BEFORE_CEO, Any, needs [SameTeam, NotMerging, ReasonGiven];
+    IWillPlan by [CellPm] on CELLS, from &[Stage::Ready, Stage::Revision], Free,
+        needs [IsAssignee, LeaseFree, SameTeam, DependenciesMet, NothingUnderWay, PlanGiven];
+    IWillPlan by [MainPm] on ROOTS, from &[Stage::Ready, Stage::Revision], Free,
+        needs [IsAssignee, LeaseFree, DependenciesMet, NothingUnderWay, PlanGiven];
+    IWillPlan by [CellPm] on CELLS, from &[Stage::Working], Free, needs [IsAssignee, SameTeam];
+    IWillPlan by [MainPm] on ROOTS, from &[Stage::Working], Free, needs [IsAssignee];
+    Delegate by [CellPm] on CELLS, from &[Stage::Working], Free, needs [IsAssignee, SameTeam, RoomForPart, PartDescribed];
+    Delegate by [MainPm] on ROOTS, from &[Stage::Working], Free, needs [IsAssignee, RoomForPart, PartDescribed];
+    DeclareCoverage by [CellPm] on CELLS, from &[Stage::Working], Free, needs [IsAssignee, SameTeam, CriteriaNamed, ReasonGiven];
+    DeclareCoverage by [MainPm] on ROOTS, from &[Stage::Working], Free, needs [IsAssignee, CriteriaNamed, ReasonGiven];
+    Reassign by [CellPm] on PARTS, from &[Stage::Ready, Stage::Working, Stage::SelfCheck, Stage::Revision], Free,
+        needs [SameTeam, NothingUnderWay, SuccessorNamed, ReasonGiven];
+    SubmitUp by [CellPm] on CELLS, from &[Stage::Working], Free,
+        needs [IsAssignee, SameTeam, WorthAnotherLook, PartsEnded, EverythingCovered, FindingsAnswered, NotesGiven];
+    SubmitRoot by [MainPm] on ROOTS, from &[Stage::Working], Free,
+        needs [IsAssignee, WorthAnotherLook, PartsEnded, EverythingCovered, FindingsAnswered, NotesGiven];
 
-    Evidence by [Developer, Qa, Documenter, CellPm, MainPm, ProductOwner, HeadMarketing, Auditor, PrReviewer] on LEAVES,
+    ClaimGateReview by [PrReviewer] on WHOLES, from &[Stage::Gate], Free, needs [LeaseFree, NotAuthor, ReviewsHere];
+    PrPass by [PrReviewer] on WHOLES, from &[Stage::Gate], Free, needs [HoldsLease, NotAuthor, NothingUnderWay, ReviewPinned, NotesGiven];
+    PrFail by [PrReviewer] on WHOLES, from &[Stage::Gate], Free,
+        needs [HoldsLease, NotAuthor, NothingUnderWay, ReviewPinned, FindingsGiven, BounceAllowed];
+    Unclaim by [PrReviewer] on WHOLES, from &[Stage::Gate], Free, needs [HoldsLease, NothingUnderWay];
+
+    Activate by [CellPm, MainPm] on DELIVERED, from &[Stage::Backlog], Free, needs [SameTeam];
+    Complete by [CellPm] on OF_A_CELL, from &[Stage::PmReview], Free, needs [IsAssignee, SameTeam, PrOpen, NotesGiven];
+    Complete by [MainPm] on ROOTS, from &[Stage::PmReview], Free, needs [IsAssignee, PrOpen, NotesGiven];
+    RequestChanges by [CellPm] on OF_A_CELL, from &[Stage::PmReview], Free,
+        needs [IsAssignee, SameTeam, NotMerging, FindingsGiven, BounceAllowed];
+    RequestChanges by [MainPm] on ROOTS, from &[Stage::PmReview], Free, needs [IsAssignee, NotMerging, FindingsGiven, BounceAllowed];
+    Resume by [CellPm, MainPm] on DELIVERED, from IN_FLIGHT, Paused, needs [SameTeam, PausedByAgent];
+    Unblock by [CellPm, MainPm] on DELIVERED, from IN_FLIGHT, Blocked, needs [SameTeam, LiftsHold, ReasonGiven];
+    EscalateUp by [CellPm] on OF_A_CELL, from IN_FLIGHT, FreeOrBlocked, needs [SameTeam, NothingUnderWay, RaisesHold, ReasonGiven];
+    EscalateToCeo by [MainPm] on DELIVERED, from IN_FLIGHT, FreeOrBlocked, needs [NothingUnderWay, RaisesHold, ReasonGiven];
+    Cancel by [CellPm, MainPm] on DELIVERED, from OPEN_BEFORE_CEO, Any, needs [SameTeam, NotMerging, ReasonGiven];
+
+    Evidence by [Developer, Qa, Documenter, CellPm, MainPm, ProductOwner, HeadMarketing, Auditor, PrReviewer] on DELIVERED,
         from Stage::ALL, Any, needs [];
-    Note by [Developer, Qa, Documenter, CellPm, MainPm, ProductOwner, HeadMarketing, Auditor, PrReviewer] on LEAVES,
+    Note by [Developer, Qa, Documenter, CellPm, MainPm, ProductOwner, HeadMarketing, Auditor, PrReviewer] on DELIVERED,
         from Stage::ALL, Any, needs [SeesTask, TextGiven];
 
     CreateTask by [Ceo] on &[], from &[], Any, needs [];
-    Activate by [Ceo] on LEAVES, from &[Stage::Backlog], Free, needs [];
-    Approve by [Ceo] on LEAVES, from &[Stage::Ceo], Free, needs [HeadUnchanged];
-    Reject by [Ceo] on LEAVES, from &[Stage::Ceo], Free, needs [NotMerging, ReasonGiven];
-    Cancel by [Ceo] on LEAVES, from OPEN, Any, needs [NotMerging, ReasonGiven];
-    Pause by [Ceo] on LEAVES, from OPEN, Free, needs [NotMerging];
-    Resume by [Ceo] on LEAVES, from OPEN, Paused, needs [];
-    Unblock by [Ceo] on LEAVES, from OPEN, Blocked, needs [ReasonGiven];
+    Activate by [Ceo] on DELIVERED, from &[Stage::Backlog], Free, needs [];
+    Approve by [Ceo] on DELIVERED, from &[Stage::Ceo], Free, needs [HeadUnchanged];
+    Reject by [Ceo] on DELIVERED, from &[Stage::Ceo], Free, needs [NotMerging, ReasonGiven];
+    Cancel by [Ceo] on DELIVERED, from OPEN, Any, needs [NotMerging, ReasonGiven];
+    Pause by [Ceo] on DELIVERED, from OPEN, Free, needs [NotMerging];
+    Resume by [Ceo] on DELIVERED, from OPEN, Paused, needs [];
+    Unblock by [Ceo] on DELIVERED, from OPEN, Blocked, needs [ReasonGiven];
 };

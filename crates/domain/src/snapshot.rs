@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::effect::Intended;
 use crate::event::Event;
-use crate::id::{CompanyId, InboxNumber, IntentId, TaskNumber};
+use crate::id::{CompanyId, InboxNumber, IntentId, TaskId, TaskNumber};
 use crate::inbox::InboxItem;
 use crate::known::Known;
 use crate::project::Project;
@@ -61,6 +61,12 @@ pub struct Snapshot {
     pub project: Option<Arc<Project>>,
     /// Its prerequisites.
     pub dependencies: Vec<TaskBrief>,
+    /// The work it is a part of, nearest first.
+    pub ancestors: Vec<Arc<Task>>,
+    /// Open tasks below it; looked at only by verbs that end a whole tree.
+    pub descendants: Vec<Arc<Task>>,
+    /// The tasks a command's arguments name, in the order they were named.
+    pub named: Vec<TaskBrief>,
     /// Other open tasks that the acting agent is assigned to or holds.
     pub actor_tasks: Vec<TaskBrief>,
     /// The seat of the acting agent, or of the agent a spawn is planned for.
@@ -104,6 +110,8 @@ impl Answer {
 pub struct Decision {
     /// What is now so.
     pub events: Vec<Event>,
+    /// What is now so of other tasks; each event belongs to the task it names.
+    pub also: Vec<(TaskId, Event)>,
     /// What is to be done.
     pub effects: Vec<Intended>,
     /// The effect this decision answers.
@@ -132,6 +140,13 @@ impl Decision {
         self
     }
 
+    /// Adds a fact about another task.
+    #[must_use]
+    pub fn about(mut self, task: TaskId, event: Event) -> Self {
+        self.also.push((task, event));
+        self
+    }
+
     /// Adds work.
     #[must_use]
     pub fn effect(mut self, effect: Intended) -> Self {
@@ -141,6 +156,6 @@ impl Decision {
 
     /// Whether committing it would change nothing.
     pub fn is_empty(&self) -> bool {
-        self.events.is_empty() && self.effects.is_empty() && self.settles.is_none()
+        self.events.is_empty() && self.also.is_empty() && self.effects.is_empty() && self.settles.is_none()
     }
 }

@@ -7,7 +7,7 @@ use crate::id::{AgentId, CompanyId, CriterionNumber, IntentId, PrNumber, Project
 use crate::role::{Team, words};
 use crate::spawn::Epoch;
 use crate::time::Timestamp;
-use crate::vcs::{BranchName, Oid, Pin};
+use crate::vcs::{Base, BranchName, Home, Oid, Pin};
 use crate::verb::Verb;
 
 words! {
@@ -33,6 +33,25 @@ words! {
         Exploration = "exploration",
         /// A draft that waits for the CEO.
         HeldDraft = "held_draft",
+    }
+}
+
+impl Shape {
+    /// Work that one author delivers and QA judges.
+    pub const LEAVES: &[Self] = &[Self::Leaf, Self::StandaloneLeaf];
+    /// Work that a PM splits into parts and assembles.
+    pub const ASSEMBLED: &[Self] = &[Self::CellParent, Self::Root];
+    /// Everything that is delivered as a branch.
+    pub const DELIVERED: &[Self] = &[Self::Leaf, Self::StandaloneLeaf, Self::CellParent, Self::Root];
+
+    /// Whether it is made of parts.
+    pub const fn is_assembled(self) -> bool {
+        matches!(self, Self::CellParent | Self::Root)
+    }
+
+    /// Whether it is a part of other work: released, accepted and merged by the PM of that work.
+    pub const fn is_part(self) -> bool {
+        matches!(self, Self::Leaf | Self::CellParent)
     }
 }
 
@@ -143,6 +162,45 @@ pub struct Criterion {
     pub evidence: Option<String>,
     /// What the last QA verdict saw.
     pub verdict: Option<String>,
+    /// Set when the owner of assembled work answers for it without a part: how.
+    #[serde(default)]
+    pub kept: Option<String>,
+}
+
+words! {
+    /// Whether a part still counts.
+    PartState {
+        /// It is being delivered.
+        Open = "open",
+        /// It is in its parent's branch.
+        Completed = "completed",
+        /// It was given up.
+        Cancelled = "cancelled",
+    }
+}
+
+/// What assembled work knows of one of its parts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Part {
+    /// The task.
+    pub id: TaskId,
+    /// For texts.
+    pub number: TaskNumber,
+    /// Its title.
+    pub title: String,
+    /// Who delivers it.
+    pub team: Team,
+    /// Whom it was given to.
+    pub assignee: AgentId,
+    /// Path globs it means to touch.
+    pub touches: Vec<String>,
+    /// The criteria of the whole that it covers.
+    pub covers: Vec<CriterionNumber>,
+    /// Whether it still counts.
+    pub state: PartState,
+    /// The commit that brought it into the whole.
+    #[serde(default)]
+    pub merged: Option<Oid>,
 }
 
 /// A plan step.
@@ -377,6 +435,11 @@ pub struct Delivery {
 }
 
 impl Delivery {
+    /// The branch it is cut from and merged to, and where that lives.
+    pub fn base(&self) -> Base {
+        Base { branch: self.target.clone(), home: if self.ceo_target { Home::Origin } else { Home::Store } }
+    }
+
     /// The record keeps this many commits; git has them all.
     pub const COMMITS_KEPT: usize = 100;
 }
@@ -392,6 +455,9 @@ pub struct Review {
     pub passed: Option<bool>,
     /// The judge's words.
     pub notes: String,
+    /// Whether the same commits were handed in once more after they had failed.
+    #[serde(default)]
+    pub resubmitted: bool,
 }
 
 /// What was documented.
@@ -541,6 +607,12 @@ pub struct Task {
     pub parent: Option<TaskId>,
     /// Prerequisites; immutable edges.
     pub depends_on: Vec<TaskId>,
+    /// The parts it is assembled from, in the order they were given out.
+    #[serde(default)]
+    pub parts: Vec<Part>,
+    /// Cells that the human wants to take part.
+    #[serde(default)]
+    pub cells: Vec<Team>,
     /// Path globs it means to touch.
     pub touches: Vec<String>,
     /// Who has it.

@@ -96,6 +96,25 @@ fn is_branch(text: &str) -> bool {
         && text.split('/').all(|part| !part.is_empty() && !part.starts_with('.') && !part.ends_with(".lock"))
 }
 
+/// Where a branch lives that others are cut from and merged to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Home {
+    /// At the project's origin; only what the CEO approved gets there.
+    Origin,
+    /// In the company's own store: the branch of assembled work.
+    Store,
+}
+
+/// A branch that others are cut from and merged to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Base {
+    /// Its name.
+    pub branch: BranchName,
+    /// Where it lives.
+    pub home: Home,
+}
+
 /// The exact commits a review or an approval was given for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Pin {

@@ -109,7 +109,7 @@ registry! {
     GiveMeWork = "give_me_work", Flow, v::NoArgs, Nothing, [], "Say which task is yours now and which verb to call on it.";
     IWillWorkOn = "i_will_work_on", Flow, v::IWillWorkOn, Nothing, [], "Claim a task with a plan; its branch and worktree are prepared.";
     OpenPr = "open_pr", Flow, v::OpenPr, Nothing, [], "Open the pull request of the task's branch.";
-    SyncBranch = "sync_branch", Flow, v::OnTask, Nothing, [Tree], "Merge the target branch into the task's branch; conflicts are left for you to resolve.";
+    SyncBranch = "sync_branch", Flow, v::SyncBranch, Nothing, [Tree], "Merge the target branch into the task's branch; conflicts are left for you to resolve.";
     IAmDone = "i_am_done", Flow, v::IAmDone, Session, [Tree], "Submit the work with evidence per criterion; the project's checks run, then QA gets it.";
     IAmBlocked = "i_am_blocked", Flow, v::IAmBlocked, Session, [], "Say what stops you; the task is held for whoever can help.";
     Unclaim = "unclaim", Flow, v::OnTask, Session, [], "Give the task back; branch and commits are kept.";
@@ -120,6 +120,15 @@ registry! {
     ClaimDocTask = "claim_doc_task", Flow, v::OnTask, Nothing, [], "Take the documentation of a task that passed QA.";
     IDocumented = "i_documented", Flow, v::IDocumented, Session, [Tree], "Hand over the documentation: the files, or the reason why none were needed.";
     Activate = "activate", FlowAndOperator, v::OnTask, Session, [], "Release a task from the backlog.";
+    IWillPlan = "i_will_plan", Flow, v::IWillWorkOn, Nothing, [], "Claim work that is made of parts, with a plan; its branch is prepared.";
+    Delegate = "delegate", Flow, v::Delegate, Nothing, [], "Give a part of the work to an agent: what is wanted, and which criteria of the whole it covers.";
+    DeclareCoverage = "declare_coverage", Flow, v::DeclareCoverage, Nothing, [], "Say which part covers a criterion of the whole, or that you answer for it yourself.";
+    Reassign = "reassign", Flow, v::Reassign, Nothing, [], "Give a task to another developer of the cell; branch and commits are kept.";
+    SubmitUp = "submit_up", Flow, v::SubmitWhole, Session, [], "Hand the assembled work of a cell to its reviewer.";
+    SubmitRoot = "submit_root", Flow, v::SubmitWhole, Session, [], "Hand the assembled root to its reviewer.";
+    ClaimGateReview = "claim_gate_review", Flow, v::OnTask, Nothing, [], "Take the review of assembled work; the exact commits are pinned for you.";
+    PrPass = "pr_pass", Flow, v::Complete, Session, [], "Accept assembled work.";
+    PrFail = "pr_fail", Flow, v::Fail, Session, [], "Send assembled work back to its PM with findings.";
     Complete = "complete", Flow, v::Complete, Session, [], "Accept the finished task as its PM.";
     RequestChanges = "request_changes", Flow, v::RequestChanges, Session, [], "Send the finished task back with findings.";
     Unblock = "unblock", FlowAndOperator, v::Because, Session, [], "Lift the hold of a task and say what changed.";

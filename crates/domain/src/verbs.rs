@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 pub use approve::Approve;
+pub use assemble::{DeclareCoverage, Delegate, Reassign, SubmitWhole};
 pub use commit::Commit;
 pub use create_task::CreateTask;
 pub use document::IDocumented;
@@ -14,7 +15,7 @@ pub use hold::{Because, IAmBlocked};
 pub use pm::{Complete, RequestChanges};
 pub use record::{Note, Progress};
 pub use review::{CriterionVerdict, Fail, FindingInput, Pass, finding_problems};
-pub use work::{IWillWorkOn, OpenPr, StepInput};
+pub use work::{IWillWorkOn, OpenPr, StepInput, SyncBranch};
 
 use crate::guard::GuardContext;
 use crate::rejection::Rejection;
@@ -22,6 +23,7 @@ use crate::snapshot::Decision;
 use crate::verb::Call;
 
 pub mod approve;
+pub mod assemble;
 pub mod commit;
 pub mod create_task;
 pub mod document;
@@ -77,7 +79,11 @@ pub(crate) fn prose_of(call: &Call) -> Option<&str> {
     match call {
         Call::Pass(args) => Some(&args.notes),
         Call::Complete(args) => Some(&args.notes),
+        Call::PrPass(args) => Some(&args.notes),
+        Call::SubmitUp(args) | Call::SubmitRoot(args) => Some(&args.notes),
         Call::IAmBlocked(args) => Some(&args.reason),
+        Call::DeclareCoverage(args) => Some(&args.reason),
+        Call::Reassign(args) => Some(&args.reason),
         Call::Unblock(args) | Call::EscalateUp(args) | Call::EscalateToCeo(args) | Call::Cancel(args) | Call::Reject(args) => {
             Some(&args.reason)
         }
@@ -90,8 +96,8 @@ pub(crate) fn prose_of(call: &Call) -> Option<&str> {
 /// The argument that free text comes in.
 pub(crate) fn prose_field(call: &Call) -> Option<&'static str> {
     match call {
-        Call::Pass(_) | Call::Complete(_) => Some("notes"),
-        Call::IAmBlocked(_) | Call::Unblock(_) | Call::EscalateUp(_) | Call::EscalateToCeo(_) | Call::Cancel(_) | Call::Reject(_) => {
+        Call::Pass(_) | Call::Complete(_) | Call::PrPass(_) | Call::SubmitUp(_) | Call::SubmitRoot(_) => Some("notes"),
+        Call::DeclareCoverage(_) | Call::Reassign(_) | Call::IAmBlocked(_) | Call::Unblock(_) | Call::EscalateUp(_) | Call::EscalateToCeo(_) | Call::Cancel(_) | Call::Reject(_) => {
             Some("reason")
         }
         Call::Note(_) => Some("text"),
@@ -108,7 +114,12 @@ pub(crate) fn decide(cx: GuardContext<'_>, fresh: &crate::command::Fresh) -> Res
     match cx.call {
         Call::IWillWorkOn(args) => work::claim(cx, args, fresh),
         Call::OpenPr(args) => Ok(work::open_pr(cx, args)),
-        Call::SyncBranch(_) => Ok(work::sync(cx, fresh)),
+        Call::SyncBranch(args) => work::sync(cx, args, fresh),
+        Call::IWillPlan(args) => assemble::plan(cx, args, fresh),
+        Call::Delegate(args) => assemble::delegate(cx, args, fresh),
+        Call::DeclareCoverage(args) => Ok(assemble::declare_coverage(cx, args)),
+        Call::Reassign(args) => assemble::reassign(cx, args),
+        Call::SubmitUp(args) | Call::SubmitRoot(args) => Ok(assemble::submit(cx, args)),
         Call::Unclaim(_) => Ok(work::unclaim(cx)),
         Call::IAmDone(args) => done::submit(cx, args, fresh),
         Call::IAmBlocked(args) => Ok(hold::blocked(cx, args)),
@@ -118,9 +129,10 @@ pub(crate) fn decide(cx: GuardContext<'_>, fresh: &crate::command::Fresh) -> Res
         Call::EscalateUp(args) => Ok(hold::escalate_up(cx, args)),
         Call::EscalateToCeo(args) => Ok(hold::escalate_to_ceo(cx, args)),
         Call::Cancel(args) => Ok(hold::cancel(cx, args, fresh)),
-        Call::ClaimReview(_) => review::claim(cx, fresh),
+        Call::ClaimReview(_) | Call::ClaimGateReview(_) => review::claim(cx, fresh),
         Call::Pass(args) => Ok(review::pass(cx, args, fresh)),
-        Call::Fail(args) => Ok(review::fail(cx, args, fresh)),
+        Call::PrPass(args) => Ok(review::pass_gate(cx, &args.notes, fresh)),
+        Call::Fail(args) | Call::PrFail(args) => Ok(review::fail(cx, args, fresh)),
         Call::ClaimDocTask(_) => document::claim(cx),
         Call::IDocumented(args) => document::record(cx, args),
         Call::Activate(_) => Ok(pm::activate(cx)),

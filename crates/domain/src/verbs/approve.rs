@@ -4,13 +4,15 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::hold::Because;
+use super::review::verified;
 use super::{Subject, subject};
+use crate::assembly::is_bare;
 use crate::command::Fresh;
 use crate::effect::{Effect, Intended, Signature};
 use crate::event::Event;
 use crate::finding::{Finding, FindingOrigin, FindingStatus, Severity};
 use crate::guard::GuardContext;
-use crate::id::FindingNumber;
+use crate::id::{FindingNumber, IntentId};
 use crate::input::clamp;
 use crate::limits;
 use crate::project::MergeMethod;
@@ -58,7 +60,7 @@ pub(crate) fn land(cx: GuardContext<'_>, fresh: &Fresh) -> Result<Intended, Reje
             task: task.id,
             number: task.number,
             project: task.project,
-            target: task.delivery.target.clone(),
+            target: task.delivery.base(),
             head: head.clone(),
             subject: format!("[{}] {}", task.number, clamp(&task.title, 120)),
             trailers: vec![("Task".into(), task.number.to_string()), (trailer.into(), roster.slug(cx.actor.agent()))],
@@ -78,9 +80,31 @@ pub(crate) fn approve(cx: GuardContext<'_>, args: &Approve, fresh: &Fresh) -> Re
     }
     let effect = land(cx, fresh)?;
     let Effect::Land { head, .. } = &effect.effect else { return Ok(Decision::default()) };
-    let approved =
-        Event::CeoApproved { head: head.clone(), note: args.note.as_deref().map(|n| clamp(n, limits::NOTES_CHARS).into_owned()) };
-    Ok(Decision::new(Answer { waits_for: Some(fresh.intent()), ..Answer::next("it is merged") }).event(approved).effect(effect))
+    let note = args.note.as_deref().map(|n| clamp(n, limits::NOTES_CHARS).into_owned());
+    let approved = Event::CeoApproved { head: head.clone(), note };
+    if is_empty(task) {
+        let decided = cx.world.inbox.iter().filter(|i| i.decision.is_none());
+        let decided = decided.map(|i| Event::InboxDecided { number: i.number, decision: "approved".into() }).collect::<Vec<_>>();
+        return Ok(Decision::new(Answer::next("it is complete; there was nothing to merge"))
+            .event(approved)
+            .event(Event::TaskCompleted {})
+            .events(decided)
+            .effect(clean_up(task, fresh.intent())));
+    }
+    Ok(Decision::new(Answer { waits_for: Some(fresh.intent()), ..Answer::next("it is merged") })
+        .events(verified(task, &[FindingOrigin::Ceo]))
+        .event(approved)
+        .effect(effect))
+}
+
+/// Whether there is nothing to merge: assembled work into which nothing was merged.
+pub(crate) fn is_empty(task: &Task) -> bool {
+    task.shape.is_assembled() && is_bare(task)
+}
+
+/// The effect that removes the branch of an ended task.
+pub(crate) fn clean_up(task: &Task, intent: IntentId) -> Intended {
+    Intended { intent, effect: Effect::CleanUp { task: task.id, project: task.project, branch: task.delivery.branch.clone() } }
 }
 
 /// An objection of the CEO or of the company itself.

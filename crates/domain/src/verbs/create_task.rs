@@ -6,11 +6,11 @@ use serde::Deserialize;
 use super::{Hints, Subject};
 use crate::command::{Actor, Fresh};
 use crate::event::Event;
-use crate::id::{CriterionNumber, TaskId};
+use crate::id::{AgentId, CriterionNumber, ProjectId, TaskId};
 use crate::input::{TextList, has_control, is_evasion, is_no_description};
 use crate::limits;
 use crate::rejection::{Kind, Rejection, Remedy};
-use crate::role::Team;
+use crate::role::{Role, Team};
 use crate::snapshot::{Answer, Decision, Snapshot};
 use crate::task::{Complexity, Counters, Criterion, Delivery, Meter, Nature, Ownership, Shape, Stage, Task, TaskType};
 use crate::vcs::BranchName;
@@ -47,6 +47,9 @@ pub struct CreateTask {
     /// 0 is most urgent, 3 least; 2 when left out.
     #[serde(default)]
     pub priority: Option<u8>,
+    /// Cells that must take part, by slug; more than one makes it a root.
+    #[serde(default)]
+    pub cells: TextList,
     /// Its structural kind; follows from the rest when left out.
     #[serde(default)]
     pub shape: Option<Shape>,
@@ -70,9 +73,21 @@ impl Subject for CreateTask {
     }
 }
 
-impl CreateTask {
+/// What every new task must say, whoever gives it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wanted<'a> {
+    pub(crate) title: &'a str,
+    pub(crate) description: &'a str,
+    pub(crate) criteria: &'a [String],
+    pub(crate) task_type: Option<TaskType>,
+    pub(crate) nature: Option<Nature>,
+    pub(crate) complexity: Option<Complexity>,
+    pub(crate) priority: Option<u8>,
+}
+
+impl Wanted<'_> {
     /// Everything that is missing or wrong, by field.
-    fn problems(&self, world: &Snapshot) -> Hints {
+    pub(crate) fn problems(&self) -> Hints {
         let mut hints = Hints::new();
         let mut say = |field: &str, hint: String| {
             hints.entry(field.to_owned()).or_insert(hint);
@@ -88,11 +103,10 @@ impl CreateTask {
         {
             say("description", format!("at least {} characters that say what is wanted", limits::DESCRIPTION_MIN_CHARS));
         }
-        let criteria = &self.criteria.0;
-        if criteria.is_empty() || criteria.len() > limits::CRITERIA {
+        if self.criteria.is_empty() || self.criteria.len() > limits::CRITERIA {
             say("criteria", format!("1 to {} verifiable outcomes", limits::CRITERIA));
         }
-        for (n, criterion) in criteria.iter().enumerate() {
+        for (n, criterion) in self.criteria.iter().enumerate() {
             if is_evasion(criterion) || criterion.chars().count() > limits::CRITERION_CHARS || has_control(criterion) {
                 say(&format!("criteria[{n}]"), format!("a verifiable outcome of at most {} characters", limits::CRITERION_CHARS));
             }
@@ -109,40 +123,86 @@ impl CreateTask {
         if self.priority.is_some_and(|p| p > 3) {
             say("priority", "0 (most urgent) to 3".into());
         }
-        match self.team(world) {
-            Ok(_) => {}
-            Err(hint) => say("team", hint),
+        hints
+    }
+}
+
+impl CreateTask {
+    fn wanted(&self) -> Wanted<'_> {
+        Wanted {
+            title: &self.title,
+            description: &self.description,
+            criteria: &self.criteria.0,
+            task_type: self.task_type,
+            nature: self.nature,
+            complexity: self.complexity,
+            priority: self.priority,
+        }
+    }
+
+    /// Everything that is missing or wrong, by field.
+    fn problems(&self, world: &Snapshot) -> Hints {
+        let mut hints = self.wanted().problems();
+        if let Err(hint) = self.team(world) {
+            hints.insert("team".into(), hint);
+        }
+        if let Err(hint) = self.cells(world) {
+            hints.insert("cells".into(), hint);
         }
         hints
     }
 
     fn team(&self, world: &Snapshot) -> Result<Team, String> {
-        let cells = || words(world.roster.cells().iter().map(|c| c.team.as_str()));
         match (&self.team, &world.project) {
-            (Some(team), _) => team.parse().ok().filter(|t| world.roster.is_cell(t)).ok_or_else(cells),
+            (Some(team), _) => team.parse().ok().filter(|t| world.roster.is_cell(t)).ok_or_else(|| cell_words(world)),
             (None, Some(project)) => Ok(project.cell.clone()),
-            (None, None) => Err(cells()),
+            (None, None) => Err(cell_words(world)),
         }
     }
 
-    fn shape(&self) -> Result<Shape, Rejection> {
-        let wanted = self.shape.unwrap_or(match self.complexity {
-            Some(Complexity::High) => Shape::Root,
-            Some(Complexity::Low | Complexity::Medium) | None => Shape::StandaloneLeaf,
-        });
-        if wanted == Shape::StandaloneLeaf {
-            return Ok(wanted);
+    fn cells(&self, world: &Snapshot) -> Result<Vec<Team>, String> {
+        let mut cells: Vec<Team> = Vec::new();
+        for cell in &self.cells.0 {
+            let team = cell.parse().ok().filter(|t| world.roster.is_cell(t)).ok_or_else(|| cell_words(world))?;
+            if !cells.contains(&team) {
+                cells.push(team);
+            }
         }
-        Err(Rejection::new(
-            Kind::InvalidState,
-            format!("a task of shape {wanted} cannot be created yet: this version delivers work of one cell on one project"),
-            Remedy::call(Verb::CreateTask, "split it and create each part with complexity low or medium, or pass shape=standalone_leaf"),
-        ))
+        Ok(cells)
+    }
+
+    /// Work of one cell that is not too big is one leaf; everything else is a root, unless the shape is named.
+    fn shape(&self, cells: &[Team]) -> Result<Shape, Rejection> {
+        let one_cell = cells.len() <= 1;
+        let wanted = self.shape.unwrap_or(match self.complexity {
+            Some(Complexity::Low | Complexity::Medium) if one_cell => Shape::StandaloneLeaf,
+            Some(Complexity::Low | Complexity::Medium | Complexity::High) | None => Shape::Root,
+        });
+        let refused = |message: String, text: &str| Err(Rejection::new(Kind::InvalidState, message, Remedy::call(Verb::CreateTask, text)));
+        match wanted {
+            Shape::StandaloneLeaf if !one_cell => {
+                refused("one leaf cannot be delivered by several cells".into(), "leave cells out, or pass shape=root")
+            }
+            Shape::StandaloneLeaf | Shape::Root => Ok(wanted),
+            Shape::Leaf | Shape::CellParent => {
+                refused(format!("a {wanted} is given out by the PM of the work it belongs to"), "pass shape=root and let the company split it")
+            }
+            Shape::MultiRepoRoot | Shape::Umbrella | Shape::BatchRoot | Shape::ExternalReview | Shape::Exploration | Shape::HeldDraft => {
+                refused(
+                    format!("a task of shape {wanted} cannot be created yet: this version delivers work on one project at a time"),
+                    "create one task for each project with shape=root or shape=standalone_leaf",
+                )
+            }
+        }
     }
 }
 
 fn words<'a>(items: impl Iterator<Item = &'a str>) -> String {
     format!("one of {}", items.collect::<Vec<_>>().join(", "))
+}
+
+fn cell_words(world: &Snapshot) -> String {
+    words(world.roster.cells().iter().map(|c| c.team.as_str()))
 }
 
 pub(crate) fn create(world: &Snapshot, actor: &Actor, args: &CreateTask, fresh: &Fresh) -> Result<Decision, Rejection> {
@@ -163,42 +223,92 @@ pub(crate) fn create(world: &Snapshot, actor: &Actor, args: &CreateTask, fresh: 
     if !hints.is_empty() {
         return Err(Rejection::incomplete_all(verb, hints));
     }
-    let shape = args.shape()?;
-    let (Some(task_type), Some(nature), Some(complexity), Ok(team)) = (args.task_type, args.nature, args.complexity, args.team(world))
+    let (Some(task_type), Some(nature), Some(complexity), Ok(cell), Ok(cells)) =
+        (args.task_type, args.nature, args.complexity, args.team(world), args.cells(world))
     else {
         return Err(Rejection::incomplete(verb, "type", "type, nature, complexity and team must be given"));
     };
+    let shape = args.shape(&cells)?;
     let number = world.next.task;
+    let main_pm = world.roster.sole(Role::MainPm);
+    let team = match (shape, main_pm, cells.first()) {
+        (Shape::Root, Some(pm), _) => pm.team.clone(),
+        (_, _, Some(only)) => only.clone(),
+        _ => cell,
+    };
     let branch = BranchName::new(format!("{}/{team}/t{}", branch_kind(task_type), number.0))
         .map_err(|e| Rejection::incomplete(verb, "team", &e.to_string()))?;
-    let backlog = args.backlog == Some(true);
-    let task = Task {
+    let mut task = new_task(
+        world,
+        fresh,
+        actor.agent(),
+        NewTask {
+            wanted: args.wanted(),
+            // A PM plans; what its parts are made of is theirs.
+            kinds: (if shape == Shape::Root { TaskType::Planning } else { task_type }, nature, complexity),
+            project: project.id,
+            team,
+            shape,
+            branch,
+            target: project.default_branch.clone(),
+        },
+    );
+    task.stage = if args.backlog == Some(true) { Stage::Backlog } else { Stage::Ready };
+    task.depends_on = world.named.iter().map(|d| d.id).collect();
+    task.touches.clone_from(&args.touches.0);
+    task.budget_micro_usd = args.budget_usd.map(|usd| u64::from(usd) * 1_000_000);
+    if shape == Shape::Root {
+        task.cells = cells;
+        task.ownership.assignee = main_pm.map(|pm| pm.id);
+    }
+    let evidence = vec![("task", task.number.to_string().into()), ("branch", task.delivery.branch.to_string().into())];
+    Ok(Decision::new(Answer { word: Some("created"), evidence, ..Answer::next(format!("follow it with `roboco task watch {number}`")) })
+        .event(Event::TaskCreated { task: Box::new(task) }))
+}
+
+/// What a new task is made of.
+pub(crate) struct NewTask<'a> {
+    pub(crate) wanted: Wanted<'a>,
+    pub(crate) kinds: (TaskType, Nature, Complexity),
+    pub(crate) project: ProjectId,
+    pub(crate) team: Team,
+    pub(crate) shape: Shape,
+    pub(crate) branch: BranchName,
+    pub(crate) target: BranchName,
+}
+
+/// A task that may be claimed, as it is recorded first.
+pub(crate) fn new_task(world: &Snapshot, fresh: &Fresh, by: AgentId, new: NewTask<'_>) -> Task {
+    let (task_type, nature, complexity) = new.kinds;
+    Task {
         id: TaskId::new(fresh.row()),
         company: world.company,
-        number,
+        number: world.next.task,
         version: 0,
-        project: project.id,
-        title: args.title.trim().to_owned(),
-        description: args.description.trim().to_owned(),
-        criteria: (1..).zip(&args.criteria.0).map(|(n, text)| criterion(n, text)).collect(),
+        project: new.project,
+        title: new.wanted.title.trim().to_owned(),
+        description: new.wanted.description.trim().to_owned(),
+        criteria: (1..).zip(new.wanted.criteria).map(|(n, text)| criterion(n, text)).collect(),
         task_type,
         nature,
         complexity,
-        priority: args.priority.unwrap_or(2),
-        team,
-        shape,
-        stage: if backlog { Stage::Backlog } else { Stage::Ready },
+        priority: new.wanted.priority.unwrap_or(2),
+        team: new.team,
+        shape: new.shape,
+        stage: Stage::Ready,
         stage_since: world.now,
         hold: None,
         parent: None,
-        depends_on: world.dependencies.iter().map(|d| d.id).collect(),
-        touches: args.touches.0.clone(),
+        depends_on: Vec::new(),
+        parts: Vec::new(),
+        cells: Vec::new(),
+        touches: Vec::new(),
         ownership: Ownership::default(),
         plan: None,
         delivery: Delivery {
-            branch,
-            target: project.default_branch.clone(),
-            ceo_target: true,
+            branch: new.branch,
+            target: new.target,
+            ceo_target: !new.shape.is_part(),
             base: None,
             head: None,
             tree: None,
@@ -214,22 +324,20 @@ pub(crate) fn create(world: &Snapshot, actor: &Actor, args: &CreateTask, fresh: 
         counters: Counters::default(),
         meter: Meter { progress_at: world.now, ..Meter::default() },
         journal: Vec::new(),
-        budget_micro_usd: args.budget_usd.map(|usd| u64::from(usd) * 1_000_000),
-        created_by: actor.agent(),
+        budget_micro_usd: None,
+        created_by: by,
         created_at: world.now,
         started_at: None,
         ended_at: None,
-    };
-    let evidence = vec![("task", task.number.to_string().into()), ("branch", task.delivery.branch.to_string().into())];
-    Ok(Decision::new(Answer { word: Some("created"), evidence, ..Answer::next(format!("follow it with `roboco task watch {number}`")) })
-        .event(Event::TaskCreated { task: Box::new(task) }))
+    }
 }
 
 fn criterion(n: u64, text: &str) -> Criterion {
-    Criterion { id: CriterionNumber(n), text: text.trim().to_owned(), evidence: None, verdict: None }
+    Criterion { id: CriterionNumber(n), text: text.trim().to_owned(), evidence: None, verdict: None, kept: None }
 }
 
-const fn branch_kind(task_type: TaskType) -> &'static str {
+/// The first segment of a branch name.
+pub(crate) const fn branch_kind(task_type: TaskType) -> &'static str {
     match task_type {
         TaskType::Code | TaskType::Design => "feature",
         TaskType::Documentation => "docs",

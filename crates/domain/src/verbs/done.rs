@@ -61,21 +61,33 @@ impl IAmDone {
     pub(crate) fn find(&self, task: &Task, id: &str) -> Option<CriterionNumber> {
         find_criterion(task, id)
     }
-
-    /// The open findings the entries name.
-    pub(crate) fn resolved_ids(&self, task: &Task) -> Vec<FindingNumber> {
-        self.resolved_findings
-            .iter()
-            .filter_map(|r| r.finding_id.parse::<FindingNumber>().ok())
-            .filter(|id| task.findings.iter().any(|f| f.id == *id))
-            .collect()
-    }
 }
 
 /// A criterion by number or by its exact text.
 pub(crate) fn find_criterion(task: &Task, given: &str) -> Option<CriterionNumber> {
     let by_number = given.parse::<CriterionNumber>().ok();
     task.criteria.iter().find(|c| Some(c.id) == by_number || c.text == given.trim()).map(|c| c.id)
+}
+
+/// The open findings that were answered.
+pub(crate) fn addressed(task: &Task, resolved: &[ResolvedFinding]) -> Vec<Event> {
+    let answered = resolved.iter().filter_map(|r| {
+        let finding = r.finding_id.parse().ok().filter(|id| task.open_findings().any(|f| f.id == *id))?;
+        let commit = r.commit.as_deref().map(|c| format!("commit {}", clamp(c, 64)));
+        let note = r.note.as_deref().map(|n| clamp(n, 300).into_owned());
+        let answer = [commit, note].into_iter().flatten().collect::<Vec<_>>().join(": ");
+        Some(Event::FindingAddressed { finding, answer: (!answer.is_empty()).then_some(answer) })
+    });
+    answered.collect()
+}
+
+/// The findings of a task that were named as answered.
+pub(crate) fn resolved_ids(task: &Task, resolved: &[ResolvedFinding]) -> Vec<FindingNumber> {
+    resolved
+        .iter()
+        .filter_map(|r| r.finding_id.parse::<FindingNumber>().ok())
+        .filter(|id| task.findings.iter().any(|f| f.id == *id))
+        .collect()
 }
 
 pub(crate) fn submit(cx: GuardContext<'_>, args: &IAmDone, fresh: &Fresh) -> Result<Decision, Rejection> {
@@ -94,13 +106,7 @@ pub(crate) fn submit(cx: GuardContext<'_>, args: &IAmDone, fresh: &Fresh) -> Res
         let criterion = find_criterion(task, &c.id)?;
         Some(Event::CriterionEvidenced { criterion, evidence: clamp(&c.evidence, limits::EVIDENCE_CHARS).into_owned() })
     });
-    let resolved = args.resolved_findings.iter().filter_map(|r| {
-        let finding = r.finding_id.parse().ok().filter(|id| task.open_findings().any(|f| f.id == *id))?;
-        let commit = r.commit.as_deref().map(|c| format!("commit {}", clamp(c, 64)));
-        let note = r.note.as_deref().map(|n| clamp(n, 300).into_owned());
-        let answer = [commit, note].into_iter().flatten().collect::<Vec<_>>().join(": ");
-        Some(Event::FindingAddressed { finding, answer: (!answer.is_empty()).then_some(answer) })
-    });
+    let resolved = addressed(task, &args.resolved_findings);
     let submitted = Event::TaskSubmitted { notes: clamp(&args.notes, limits::NOTES_CHARS).into_owned() };
     let decision =
         Decision::new(Answer::next("end your turn; QA has it")).event(submitted).events(resolved).events(evidenced.collect::<Vec<_>>());

@@ -3,11 +3,12 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::approve::clean_up;
 use super::review::inbox_item;
+use super::settle::part_ended;
 use super::work::working_next;
 use super::{Subject, subject};
 use crate::command::{Actor, Fresh};
-use crate::effect::{Effect, Intended};
 use crate::event::Event;
 use crate::guard::GuardContext;
 use crate::inbox::InboxKind;
@@ -15,7 +16,7 @@ use crate::input::clamp;
 use crate::limits;
 use crate::role::Role;
 use crate::snapshot::{Answer, Decision};
-use crate::task::{BlockerType, Hold, HoldReason, PausedBy, Resolver};
+use crate::task::{BlockerType, Hold, HoldReason, PartState, PausedBy, Resolver, Task};
 
 /// A task and a reason.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -127,15 +128,25 @@ pub(crate) fn resume(cx: GuardContext<'_>) -> Decision {
 
 pub(crate) fn cancel(cx: GuardContext<'_>, args: &Because, fresh: &Fresh) -> Decision {
     let task = cx.task;
-    let started = task.delivery.base.is_some();
-    let decision = Decision::new(Answer::next("it is over; its branch is removed, unsaved work is kept under a rescue ref"))
-        .event(Event::TaskCancelled { reason: clamp(&args.reason, limits::NOTES_CHARS).into_owned() })
+    let reason = clamp(&args.reason, limits::NOTES_CHARS).into_owned();
+    let mut decision = Decision::new(Answer::next("it is over; its branch is removed, unsaved work is kept under a rescue ref"))
+        .event(Event::TaskCancelled { reason: reason.clone() })
         .events(decide_inbox(cx, "cancelled"));
-    if !started {
-        return decision;
+    decision.also.extend(part_ended(task, PartState::Cancelled, None));
+    decision.effects.extend(has_branch(task).then(|| clean_up(task, fresh.intent())));
+    // Nothing below work that was given up is worth delivering.
+    for (nth, below) in cx.world.descendants.iter().enumerate() {
+        decision.also.push((below.id, Event::TaskCancelled { reason: format!("{} was given up: {reason}", task.number) }));
+        match part_ended(below, PartState::Cancelled, None) {
+            Some((whole, event)) if whole == task.id => decision.events.push(event),
+            ended => decision.also.extend(ended),
+        }
+        decision.effects.extend(has_branch(below).then(|| clean_up(below, fresh.intent_of(nth))));
     }
-    decision.effect(Intended {
-        intent: fresh.intent(),
-        effect: Effect::CleanUp { task: task.id, project: task.project, branch: task.delivery.branch.clone() },
-    })
+    decision
+}
+
+/// Whether there is a branch to remove.
+fn has_branch(task: &Task) -> bool {
+    task.delivery.base.is_some()
 }

@@ -3,8 +3,9 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::approve::land;
-use super::review::{FindingInput, inbox_item, last_round_events, number};
+use super::approve::{clean_up, is_empty, land};
+use super::review::{FindingInput, inbox_item, last_round_events, number, verified};
+use super::settle::part_ended;
 use super::{Subject, subject};
 use crate::command::Fresh;
 use crate::event::Event;
@@ -15,7 +16,7 @@ use crate::input::clamp;
 use crate::limits;
 use crate::rejection::Rejection;
 use crate::snapshot::{Answer, Decision};
-use crate::task::PendingKind;
+use crate::task::{PartState, PendingKind};
 
 /// Arguments of `complete`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -49,14 +50,26 @@ pub(crate) fn complete(cx: GuardContext<'_>, args: &Complete, fresh: &Fresh) -> 
         return Ok(Decision::new(Answer { waits_for: Some(pending.intent), ..Answer::next("wait for the merge") }));
     }
     let accepted = Event::TaskAccepted { notes: clamp(&args.notes, limits::NOTES_CHARS).into_owned() };
+    let agreed = verified(task, &[FindingOrigin::Pm]);
     if task.delivery.ceo_target {
         let text = format!("Approve {}: {}", task.number, task.title);
         return Ok(Decision::new(Answer::next("end your turn; the CEO decides"))
+            .events(agreed)
             .event(accepted)
             .event(Event::SentToCeo {})
             .event(Event::InboxOpened { item: inbox_item(cx.world, task, InboxKind::Approval, text) }));
     }
+    if is_empty(task) {
+        let mut decision = Decision::new(Answer::next("end your turn; there was nothing to merge"))
+            .events(agreed)
+            .event(accepted)
+            .event(Event::TaskCompleted {})
+            .effect(clean_up(task, fresh.intent()));
+        decision.also.extend(part_ended(task, PartState::Completed, None));
+        return Ok(decision);
+    }
     Ok(Decision::new(Answer { waits_for: Some(fresh.intent()), ..Answer::next("end your turn; it is merged") })
+        .events(agreed)
         .event(accepted)
         .effect(land(cx, fresh)?))
 }

@@ -191,10 +191,24 @@ pub(crate) fn inbox_item(world: &Snapshot, task: &Task, kind: InboxKind, text: S
     InboxItem { number: world.next.inbox, version: 0, kind, task: task.id, text, opened_at: world.now, decision: None, decided_at: None }
 }
 
+/// What a judge does next.
+pub(crate) fn judge_next(task: &Task) -> String {
+    if task.shape.is_assembled() {
+        return format!("judge it, then pr_pass(task_id={0}, notes) or pr_fail(task_id={0}, findings)", task.number);
+    }
+    format!("judge it, then pass(task_id={0}, notes, criteria_verified) or fail(task_id={0}, findings)", task.number)
+}
+
+/// Answered objections of these origins, now agreed to be mended.
+pub(crate) fn verified(task: &Task, origins: &[FindingOrigin]) -> Vec<Event> {
+    let answered = task.findings.iter().filter(|f| f.status == FindingStatus::Addressed && origins.contains(&f.origin));
+    answered.map(|f| Event::FindingVerified { finding: f.id }).collect()
+}
+
 pub(crate) fn claim(cx: GuardContext<'_>, fresh: &Fresh) -> Result<Decision, Rejection> {
     let task = cx.task;
     let lease = lease_for(cx)?;
-    let next = format!("judge it, then pass(task_id={0}, notes, criteria_verified) or fail(task_id={0}, findings)", task.number);
+    let next = judge_next(task);
     if let Some(pending) = task.pending(PendingKind::Pin) {
         return Ok(Decision::new(Answer { waits_for: Some(pending.intent), ..Answer::next(next) }));
     }
@@ -211,7 +225,7 @@ pub(crate) fn claim(cx: GuardContext<'_>, fresh: &Fresh) -> Result<Decision, Rej
             effect: Effect::Pin {
                 task: task.id,
                 project: task.project,
-                target: task.delivery.target.clone(),
+                target: task.delivery.base(),
                 head: head.clone(),
                 reviewer: cx.actor.agent(),
             },
@@ -233,22 +247,26 @@ pub(crate) fn pass(cx: GuardContext<'_>, args: &Pass, fresh: &Fresh) -> Decision
         .iter()
         .filter_map(|v| Some((find_criterion(task, &v.criterion)?, clamp(&v.evidence, 500).into_owned())))
         .collect();
-    let verified = task
-        .findings
-        .iter()
-        .filter(|f| f.status == FindingStatus::Addressed && matches!(f.origin, FindingOrigin::Qa | FindingOrigin::System))
-        .map(|f| Event::FindingVerified { finding: f.id });
+    let verified = verified(task, &[FindingOrigin::Qa, FindingOrigin::System]);
     Decision::new(Answer::next("end your turn; the documenter has it"))
         .events(verified)
         .event(Event::ReviewPassed { verdicts, notes: clamp(&args.notes, limits::NOTES_CHARS).into_owned() })
         .effect(release_tree(cx, fresh))
 }
 
+pub(crate) fn pass_gate(cx: GuardContext<'_>, notes: &str, fresh: &Fresh) -> Decision {
+    Decision::new(Answer::next("end your turn; its PM has it"))
+        .events(verified(cx.task, &[FindingOrigin::PrGate, FindingOrigin::System]))
+        .event(Event::ReviewPassed { verdicts: Vec::new(), notes: clamp(notes, limits::NOTES_CHARS).into_owned() })
+        .effect(release_tree(cx, fresh))
+}
+
 pub(crate) fn fail(cx: GuardContext<'_>, args: &Fail, fresh: &Fresh) -> Decision {
     let task = cx.task;
-    let findings = number(cx.world, task, FindingOrigin::Qa, Some(cx.actor.agent()), &args.findings);
+    let origin = if cx.call.verb() == crate::verb::Verb::PrFail { FindingOrigin::PrGate } else { FindingOrigin::Qa };
+    let findings = number(cx.world, task, origin, Some(cx.actor.agent()), &args.findings);
     let warning = (args.findings.len() > limits::FINDINGS_WARN).then(|| "many findings at once; name the heaviest first".to_owned());
-    Decision::new(Answer { warning, ..Answer::next("end your turn; it goes back to its author") })
+    Decision::new(Answer { warning, ..Answer::next("end your turn; it goes back to whoever made it") })
         .event(Event::ReviewFailed { findings, notes: clamp(&args.notes, limits::NOTES_CHARS).into_owned() })
         .events(last_round_events(cx.world, task))
         .effect(release_tree(cx, fresh))

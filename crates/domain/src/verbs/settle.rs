@@ -1,19 +1,20 @@
 //! What the result of an effect comes to.
 
 use crate::command::Fresh;
-use crate::effect::{Effect, EffectResult, Intended, LandRefusal};
+use crate::effect::{Effect, EffectResult, LandRefusal};
 use crate::event::Event;
 use crate::finding::FindingOrigin;
-use crate::id::IntentId;
+use crate::id::{IntentId, TaskId};
 use crate::inbox::InboxKind;
 use crate::limits;
 use crate::rejection::{Kind, Rejection, Remedy};
 use crate::snapshot::{Answer, Decision, Snapshot};
-use crate::task::{GateRecord, GateVerdict, Hold, HoldReason, Merged, Resolver, Stage, Task};
+use crate::task::{GateRecord, GateVerdict, Hold, HoldReason, Merged, PartState, Resolver, Stage, Task};
 use crate::verb::Verb;
 
-use super::approve::heavy_finding;
-use super::review::inbox_item;
+use super::approve::{clean_up, heavy_finding};
+use super::review::{inbox_item, judge_next};
+use super::assemble::planning_next;
 use super::work::working_next;
 
 /// Decides on a result. A result nobody waits for any more changes nothing but its own row.
@@ -52,7 +53,8 @@ fn on_result(world: &Snapshot, task: &Task, effect: &Effect, result: &EffectResu
         (Effect::CutBranch { branch, .. }, EffectResult::BranchCut { base, head, tree }) => {
             let started = task.ownership.lease.is_some() && matches!(task.stage, Stage::Ready | Stage::Revision);
             let cut = Event::BranchCut { branch: branch.clone(), base: base.clone(), head: head.clone(), tree: tree.clone() };
-            let answer = Answer { evidence: vec![("branch", branch.to_string().into())], ..Answer::next(working_next(task)) };
+            let next = if task.shape.is_assembled() { planning_next(task) } else { working_next(task) };
+            let answer = Answer { evidence: vec![("branch", branch.to_string().into())], ..Answer::next(next) };
             Decision::new(answer).event(cut).events(started.then_some(Event::TaskStarted {}))
         }
         (Effect::Commit { .. }, _) => on_commit(task, effect, result),
@@ -85,8 +87,8 @@ fn on_result(world: &Snapshot, task: &Task, effect: &Effect, result: &EffectResu
             ))
         }
         (Effect::Pin { .. }, EffectResult::Pinned { pin }) => {
-            let next = format!("judge it, then pass(task_id={0}, notes, criteria_verified) or fail(task_id={0}, findings)", task.number);
-            let held = task.stage == Stage::Qa && task.ownership.lease.is_some();
+            let next = judge_next(task);
+            let held = matches!(task.stage, Stage::Qa | Stage::Gate) && task.ownership.lease.is_some();
             let warning = pin.merge_tree.is_none().then(|| format!("it does not merge with {} as it stands", task.delivery.target));
             Decision::new(Answer { warning, ..Answer::next(next) }).events(held.then(|| Event::ReviewPinned { pin: pin.clone() }))
         }
@@ -170,14 +172,19 @@ fn on_landed(world: &Snapshot, task: &Task, merged: Merged, fresh: &Fresh) -> De
     let decided = world.inbox.iter().filter(|i| i.decision.is_none());
     let decided = decided.map(|i| Event::InboxDecided { number: i.number, decision: "approved".into() }).collect::<Vec<_>>();
     let evidence = vec![("merge_commit", merged.commit.to_string().into()), ("target", task.delivery.target.to_string().into())];
-    Decision::new(Answer { evidence, ..Answer::next("it is merged") })
+    let part = part_ended(task, PartState::Completed, Some(&merged));
+    let mut decision = Decision::new(Answer { evidence, ..Answer::next("it is merged") });
+    decision.also.extend(part);
+    decision
         .event(Event::MergeLanded { merged })
         .event(Event::TaskCompleted {})
         .events(decided)
-        .effect(Intended {
-            intent: fresh.intent(),
-            effect: Effect::CleanUp { task: task.id, project: task.project, branch: task.delivery.branch.clone() },
-        })
+        .effect(clean_up(task, fresh.intent()))
+}
+
+/// What the end of a task means for the work it is a part of.
+pub(crate) fn part_ended(task: &Task, state: PartState, merged: Option<&Merged>) -> Option<(TaskId, Event)> {
+    task.parent.map(|whole| (whole, Event::PartEnded { part: task.id, state, merged: merged.cloned() }))
 }
 
 fn on_refusal(world: &Snapshot, task: &Task, refusal: &LandRefusal) -> Decision {

@@ -5,7 +5,7 @@ use serde::Deserialize;
 
 use super::{Subject, subject};
 use crate::command::{Actor, Fresh};
-use crate::effect::{Effect, Intended, Signature};
+use crate::effect::{Effect, Intended, Signature, TreeFor};
 use crate::event::Event;
 use crate::guard::GuardContext;
 use crate::id::PrNumber;
@@ -14,6 +14,7 @@ use crate::limits;
 use crate::rejection::{Kind, Rejection, Remedy};
 use crate::snapshot::{Answer, Decision, Snapshot};
 use crate::task::{Lease, PendingKind, Plan, Risk, Stage, Step, Task};
+use crate::verb::Verb;
 
 /// A step of a plan as it is typed.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -24,7 +25,7 @@ pub struct StepInput {
     pub description: String,
 }
 
-/// Arguments of `i_will_work_on`.
+/// Arguments of `i_will_work_on` and `i_will_plan`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct IWillWorkOn {
@@ -47,6 +48,17 @@ pub struct IWillWorkOn {
     pub open_questions: TextList,
 }
 
+/// Arguments of `sync_branch`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SyncBranch {
+    /// The task: `T-142`, its id, or a unique prefix of it.
+    pub task_id: String,
+    /// The number of a task it is a part of, to merge that task's target instead: how a conflict further up is resolved.
+    #[serde(default)]
+    pub from: Option<String>,
+}
+
 /// Arguments of `open_pr`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -58,10 +70,10 @@ pub struct OpenPr {
     pub title: Option<String>,
 }
 
-subject!(IWillWorkOn => task_id, OpenPr => task_id);
+subject!(IWillWorkOn => task_id, OpenPr => task_id, SyncBranch => task_id);
 
 impl IWillWorkOn {
-    fn plan(&self) -> Option<Plan> {
+    pub(crate) fn plan(&self) -> Option<Plan> {
         let approach = self.plan.as_deref()?;
         let steps = self.steps.as_ref()?;
         Some(Plan {
@@ -110,14 +122,15 @@ pub(crate) fn signature(world: &Snapshot, agent: crate::id::AgentId) -> Signatur
 }
 
 /// The effect that prepares branch and worktree.
-fn cut(task: &Task, fresh: &Fresh) -> Intended {
+pub(crate) fn cut(task: &Task, tree: TreeFor, fresh: &Fresh) -> Intended {
     Intended {
         intent: fresh.intent(),
         effect: Effect::CutBranch {
             task: task.id,
             project: task.project,
             branch: task.delivery.branch.clone(),
-            base: task.delivery.target.clone(),
+            base: task.delivery.base(),
+            tree,
         },
     }
 }
@@ -136,7 +149,7 @@ pub(crate) fn claim(cx: GuardContext<'_>, args: &IWillWorkOn, fresh: &Fresh) -> 
     Ok(Decision::new(Answer { waits_for: Some(fresh.intent()), ..Answer::next(working_next(task)) })
         .event(Event::TaskClaimed { lease })
         .events(plan)
-        .effect(cut(task, fresh)))
+        .effect(cut(task, TreeFor::Author, fresh)))
 }
 
 /// What an author does next.
@@ -164,22 +177,33 @@ pub(crate) fn open_pr(cx: GuardContext<'_>, args: &OpenPr) -> Decision {
     })
 }
 
-pub(crate) fn sync(cx: GuardContext<'_>, fresh: &Fresh) -> Decision {
+pub(crate) fn sync(cx: GuardContext<'_>, args: &SyncBranch, fresh: &Fresh) -> Result<Decision, Rejection> {
     let task = cx.task;
     if let Some(pending) = task.pending(PendingKind::Sync) {
-        return Decision::new(Answer { waits_for: Some(pending.intent), ..Answer::next("wait for the sync") });
+        return Ok(Decision::new(Answer { waits_for: Some(pending.intent), ..Answer::next("wait for the sync") }));
     }
-    Decision::new(Answer { waits_for: Some(fresh.intent()), ..Answer::next(working_next(task)) }).effect(Intended {
+    let base = match args.from.as_deref().map(str::trim).filter(|from| !from.is_empty()) {
+        None => task.delivery.base(),
+        Some(from) => match cx.world.ancestors.iter().find(|t| t.number.to_string().eq_ignore_ascii_case(from)) {
+            Some(above) => above.delivery.base(),
+            None => {
+                let above = cx.world.ancestors.iter().map(|t| t.number.to_string()).collect::<Vec<_>>().join(", ");
+                let hint = if above.is_empty() { "leave it out: the task is no part of other work".into() } else { format!("one of {above}") };
+                return Err(Rejection::incomplete(Verb::SyncBranch, "from", &hint));
+            }
+        },
+    };
+    Ok(Decision::new(Answer { waits_for: Some(fresh.intent()), ..Answer::next(working_next(task)) }).effect(Intended {
         intent: fresh.intent(),
         effect: Effect::Sync {
             task: task.id,
             project: task.project,
             branch: task.delivery.branch.clone(),
-            base: task.delivery.target.clone(),
+            base,
             author: signature(cx.world, cx.actor.agent()),
             at: cx.world.now,
         },
-    })
+    }))
 }
 
 pub(crate) fn unclaim(_: GuardContext<'_>) -> Decision {
