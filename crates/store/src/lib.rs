@@ -50,6 +50,8 @@ pub struct CommitRequest {
     pub moved: Option<(Stage, Stage)>,
     /// The facts, in order.
     pub events: Vec<Event>,
+    /// Facts about other tasks that come with them; the log has them after the ones above.
+    pub also: Vec<TaskEvents>,
     /// The rows as they will be; each version is one above the stored one, which is checked. New rows have version 1.
     pub changes: Changes,
     /// The numbers the decision was made with. They are checked, and raised past what was used, only when a task or an inbox item is created.
@@ -60,6 +62,17 @@ pub struct CommitRequest {
     pub settles: Option<(IntentId, EffectResult)>,
     /// The key under which the answer is kept for replay. A key that is taken makes the whole commit stale: look the answer up again.
     pub replay: Option<Replay>,
+}
+
+/// What happened to one more task in a commit.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TaskEvents {
+    /// Which.
+    pub task: TaskId,
+    /// Its stage before and after, when it moved.
+    pub moved: Option<(Stage, Stage)>,
+    /// The facts, in order.
+    pub events: Vec<Event>,
 }
 
 /// An answer kept for 24 hours, so that the same request is not done twice.
@@ -99,7 +112,7 @@ pub struct EventRow {
     pub spawn: Option<SpawnId>,
     /// Traces the command.
     pub correlation: CorrelationId,
-    /// The stage before and after; of the rows of one commit, only on the one that moved it.
+    /// The stage before and after; of the rows that one commit writes about a task, only on the one that moved it.
     pub moved: Option<(Stage, Stage)>,
     /// What happened.
     pub event: Event,

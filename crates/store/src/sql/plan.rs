@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use roboco_domain::apply::Changes;
 use roboco_domain::id::{CompanyId, SpawnId, TaskId};
 use roboco_domain::inbox::InboxItem;
 use roboco_domain::limits;
@@ -159,7 +160,7 @@ impl Planner<'_> {
         let next = self.staged.counter.numbers();
         let numbers =
             new_task.is_none_or(|_| request.numbers.task == next.task) && new_inbox.is_none_or(|_| request.numbers.inbox == next.inbox);
-        let task = changes.task.as_ref().is_none_or(|it| follows(it.version, self.known_task(it.id).map(|known| known.version)));
+        let task = tasks_of(changes).all(|it| follows(it.version, self.known_task(it.id).map(|known| known.version)));
         let spawn = changes.spawn.as_ref().is_none_or(|it| follows(it.version, self.known_spawn(it.id).map(|known| known.version)));
         let inbox = changes.inbox.iter().all(|it| follows(it.version, self.known_inbox(it).map(|known| known.version)));
         // Every seat and every project is in memory, so an unknown one has version 0.
@@ -172,8 +173,11 @@ impl Planner<'_> {
         if !self.is_current(request) {
             return Ok(Committed::Stale);
         }
-        // Rows are written in one fixed order of tables, the counter last, so that two writers cannot wait for each other in a circle.
-        if let Some(task) = &request.changes.task {
+        // Rows are written in one fixed order of tables and of tasks in theirs, the counter last, so that two writers cannot wait for each
+        // other in a circle.
+        let mut tasks: Vec<_> = tasks_of(&request.changes).collect();
+        tasks.sort_by_key(|task| task.id);
+        for task in tasks {
             self.task(task)?;
         }
         if let Some(project) = &request.changes.project {
@@ -189,10 +193,12 @@ impl Planner<'_> {
             self.inbox(item)?;
         }
         let counter = self.staged.counter;
+        let before = self.staged.events.len();
         self.staged.events.extend(rows::log_of(request, counter.event).map(Arc::new));
+        let written = self.staged.events.len() - before;
         let (task, inbox) = rows::numbers_used(&request.changes);
         self.staged.counter = Counter {
-            event: counter.event + request.events.len() as u64,
+            event: counter.event + written as u64,
             task: task.map_or(counter.task, |used| Ord::max(counter.task, used + 1)),
             inbox: inbox.map_or(counter.inbox, |used| Ord::max(counter.inbox, used + 1)),
         };
@@ -388,6 +394,11 @@ impl Planner<'_> {
         }
         self.write(update.build(self.target.backend), Miss::Lost);
     }
+}
+
+/// Every task row that a commit writes.
+fn tasks_of(changes: &Changes) -> impl Iterator<Item = &Arc<Task>> {
+    changes.task.iter().chain(&changes.others)
 }
 
 /// Whether a version follows the known one. A row that memory does not hold is new, or it has ended and the database decides.

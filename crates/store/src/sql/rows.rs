@@ -6,7 +6,7 @@ use std::str::FromStr;
 use roboco_domain::apply::Changes;
 use roboco_domain::effect::Intended;
 use roboco_domain::event::Event;
-use roboco_domain::id::CompanyId;
+use roboco_domain::id::{CompanyId, TaskId};
 use roboco_domain::inbox::InboxItem;
 use roboco_domain::project::Project;
 use roboco_domain::spawn::{Epoch, Seat, Spawn};
@@ -268,20 +268,28 @@ pub(super) fn block(row: transcript::Model) -> Block {
     Block { n: count(row.n), at: Timestamp::from_millis(row.at), kind: row.kind, text: row.text }
 }
 
-/// The log rows of a commit, numbered from `first`. The move is noted on one row only: the last one that can move a task.
+/// The log rows of a commit, numbered from `first`. The move of a task is noted on one row only: the last one that can move it.
 pub(super) fn log_of(request: &CommitRequest, first: u64) -> impl Iterator<Item = EventRow> {
-    let last = request.events.len().saturating_sub(1);
-    let mover = request.events.iter().rposition(can_move).unwrap_or(last);
-    (first..).zip(request.events.iter().enumerate()).map(move |(seq, (index, event))| EventRow {
+    let own = facts_of(request.task, request.moved, &request.events);
+    let others = request.also.iter().flat_map(|it| facts_of(Some(it.task), it.moved, &it.events));
+    (first..).zip(own.chain(others)).map(|(seq, (task, moved, event))| EventRow {
         seq,
         at: request.at,
         actor: request.actor,
-        task: request.task,
+        task,
         spawn: request.spawn,
         correlation: request.correlation,
-        moved: request.moved.filter(|_| index == mover),
+        moved,
         event: event.clone(),
     })
+}
+
+type Move = Option<(Stage, Stage)>;
+
+fn facts_of(task: Option<TaskId>, moved: Move, events: &[Event]) -> impl Iterator<Item = (Option<TaskId>, Move, &Event)> {
+    let last = events.len().saturating_sub(1);
+    let mover = events.iter().rposition(can_move).unwrap_or(last);
+    events.iter().enumerate().map(move |(index, event)| (task, moved.filter(|_| index == mover), event))
 }
 
 const fn can_move(event: &Event) -> bool {
@@ -291,6 +299,8 @@ const fn can_move(event: &Event) -> bool {
             | Event::TaskStarted {}
             | Event::TaskSubmitted { .. }
             | Event::HandedToQa { .. }
+            | Event::HandedToGate { .. }
+            | Event::HandedToPm { .. }
             | Event::ReviewPassed { .. }
             | Event::ReviewFailed { .. }
             | Event::ReviewReopened { .. }
@@ -307,7 +317,7 @@ const fn can_move(event: &Event) -> bool {
 
 /// The highest numbers that the new rows of a commit use: of a task, of an inbox item.
 pub(super) fn numbers_used(changes: &Changes) -> (Option<u64>, Option<u64>) {
-    let task = changes.task.as_ref().filter(|task| task.version == 1).map(|task| task.number.0);
+    let task = changes.task.iter().chain(&changes.others).filter(|task| task.version == 1).map(|task| task.number.0).max();
     let inbox = changes.inbox.iter().filter(|item| item.version == 1).map(|item| item.number.0).max();
     (task, inbox)
 }

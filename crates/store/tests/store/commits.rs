@@ -5,9 +5,10 @@ use std::sync::Arc;
 use roboco_domain::effect::EffectResult;
 use roboco_domain::event::Event;
 use roboco_domain::id::{InboxNumber, TaskNumber};
+use roboco_domain::snapshot::NextNumbers;
 use roboco_domain::spawn::{Epoch, Seat, SpawnState};
-use roboco_domain::task::Stage;
-use roboco_store::{CommitRequest, Committed, IntentState, OpenIntent, Replay, SqlStore, Store};
+use roboco_domain::task::{PartState, Stage};
+use roboco_store::{CommitRequest, Committed, IntentState, OpenIntent, Replay, SqlStore, Store, TaskEvents};
 
 use crate::place::Place;
 use crate::sample::{
@@ -194,6 +195,106 @@ pub(crate) async fn the_move_is_noted_on_the_event_that_moved(place: &Place) {
     assert_eq!(store.commit(request).await.unwrap(), Committed::Yes(4));
     let moves: Vec<_> = store.events(1, None, 10).await.unwrap().iter().map(|row| row.moved).collect();
     assert_eq!(moves, [None, Some((Stage::Ready, Stage::Working)), None]);
+}
+
+pub(crate) async fn several_tasks_are_written_together(place: &Place) {
+    let store = place.open().await;
+    let (whole, part) = (created(&store).await, created(&store).await);
+    let mut listener = store.subscribe();
+    let numbers = store.next_numbers().await.unwrap();
+    let mut third = task(store.company(), numbers.task);
+    third.parent = Some(whole.id);
+    let third = Arc::new(third);
+
+    let mut request = change(&store, next(&part, |t| t.stage = Stage::Done)).await;
+    request.moved = Some((Stage::PmReview, Stage::Done));
+    request.events = vec![note("merged"), Event::TaskCompleted {}];
+    let ended = Event::PartEnded { part: part.id, state: PartState::Completed, merged: None };
+    request.also = vec![
+        TaskEvents {
+            task: whole.id,
+            moved: Some((Stage::Working, Stage::Gate)),
+            events: vec![ended, Event::HandedToGate { pm: agent(2), resubmitted: false }],
+        },
+        TaskEvents { task: third.id, moved: None, events: vec![Event::TaskCreated { task: Box::new((*third).clone()) }] },
+    ];
+    let handed = next(&whole, |t| t.stage = Stage::Gate);
+    request.changes.others = vec![Arc::clone(&third), Arc::clone(&handed)];
+    assert_eq!(store.commit(request.clone()).await.unwrap(), Committed::Yes(7));
+
+    let wanted = [
+        (3, part.id, None, "note.recorded"),
+        (4, part.id, Some((Stage::PmReview, Stage::Done)), "task.completed"),
+        (5, whole.id, None, "part.ended"),
+        (6, whole.id, Some((Stage::Working, Stage::Gate)), "task.handed_to_gate"),
+        (7, third.id, None, "task.created"),
+    ];
+    for store in [&store, &place.open().await] {
+        let log = store.events(2, None, 100).await.unwrap();
+        let seen: Vec<_> = log.iter().map(|row| (row.seq, row.task.unwrap(), row.moved, row.event.kind())).collect();
+        assert_eq!(seen, wanted);
+        assert_eq!(store.events(0, Some(whole.id), 100).await.unwrap().iter().map(|row| row.seq).collect::<Vec<_>>(), [1, 5, 6]);
+        assert_eq!(store.open_tasks().await.unwrap(), vec![Arc::clone(&handed), Arc::clone(&third)]);
+        assert_eq!(store.task(part.id).await.unwrap(), request.changes.task);
+        assert_eq!(store.next_numbers().await.unwrap().task, TaskNumber(4));
+    }
+    for (seq, task, ..) in wanted {
+        let heard = heard(&mut listener).await;
+        assert_eq!((heard.seq, heard.task), (seq, Some(task)));
+    }
+}
+
+pub(crate) async fn one_stale_task_of_several_keeps_the_others_unwritten(place: &Place) {
+    let store = place.open().await;
+    let (one, other) = (created(&store).await, created(&store).await);
+    changed(&store, &other, |t| t.title = "somebody was faster".into()).await;
+    let before = picture(&store).await;
+    let mut listener = store.subscribe();
+    let sent = store.statements();
+    let both = |request: CommitRequest| CommitRequest {
+        also: vec![TaskEvents { task: other.id, moved: None, events: vec![note("part of it")] }],
+        ..request
+    };
+    let mut request = both(change(&store, next(&one, |_| {})).await);
+    request.changes.others = vec![next(&other, |t| t.title = "lost".into())];
+    assert_eq!(store.commit(request).await.unwrap(), Committed::Stale);
+    assert_eq!(store.statements(), sent, "memory knows that this race is lost");
+    assert_eq!(picture(&store).await, before);
+
+    // Of an ended task memory knows nothing: the database finds it out after it has written the other row.
+    let other = store.task(other.id).await.unwrap().unwrap();
+    let ended = changed(&store, &other, |t| t.stage = Stage::Cancelled).await;
+    changed(&store, &ended, |t| t.title = "noted".into()).await;
+    while listener.try_recv().is_ok() {}
+    let before = picture(&store).await;
+    let mut request = both(change(&store, next(&one, |_| {})).await);
+    request.changes.others = vec![next(&ended, |t| t.title = "lost".into())];
+    assert_eq!(store.commit(request).await.unwrap(), Committed::Stale);
+    assert_eq!(picture(&store).await, before);
+    assert!(listener.try_recv().is_err(), "a refused commit was published");
+    changed(&store, &one, |t| t.title = "still the next version".into()).await;
+}
+
+pub(crate) async fn a_part_gets_the_number_it_was_decided_with(place: &Place) {
+    let store = place.open().await;
+    let whole = created(&store).await;
+    let old = store.next_numbers().await.unwrap();
+    created(&store).await;
+
+    let delegated = |numbers: NextNumbers, request: CommitRequest| {
+        let mut request = CommitRequest { numbers, ..request };
+        request.changes.others = vec![Arc::new(task(store.company(), numbers.task))];
+        request
+    };
+    let late = delegated(old, change(&store, next(&whole, |_| {})).await);
+    assert_eq!(store.commit(late).await.unwrap(), Committed::Stale);
+    let now = store.next_numbers().await.unwrap();
+    let good = delegated(now, change(&store, next(&whole, |_| {})).await);
+    assert!(is_committed(store.commit(good).await.unwrap()));
+    for store in [&store, &place.open().await] {
+        assert_eq!(store.next_numbers().await.unwrap().task, TaskNumber(now.task.0 + 1));
+        assert_eq!(store.open_tasks().await.unwrap().iter().map(|t| t.number.0).collect::<Vec<_>>(), [1, 2, 3]);
+    }
 }
 
 pub(crate) async fn a_settled_effect_keeps_its_first_result(place: &Place) {

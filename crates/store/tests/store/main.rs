@@ -43,6 +43,9 @@ on_both! {
         numbers_are_checked_only_when_something_is_created
         an_ended_row_is_checked_by_the_database
         the_move_is_noted_on_the_event_that_moved
+        several_tasks_are_written_together
+        one_stale_task_of_several_keeps_the_others_unwritten
+        a_part_gets_the_number_it_was_decided_with
         a_settled_effect_keeps_its_first_result
         a_key_answers_once
         a_heartbeat_is_kept_by_the_holder_alone

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use roboco_domain::apply::Changes;
-use roboco_domain::effect::{Effect, EffectResult, Intended};
+use roboco_domain::effect::{Effect, EffectResult, Intended, TreeFor};
 use roboco_domain::event::Event;
 use roboco_domain::id::{
     AgentId, CompanyId, CorrelationId, CriterionNumber, InboxNumber, IntentId, ProjectId, SpawnId, SpawnNumber, TaskId, TaskNumber,
@@ -74,7 +74,7 @@ pub(crate) fn task(company: CompanyId, number: TaskNumber) -> Task {
         project: ProjectId::new(Uuid::from_u128(7)),
         title: "Say \"hello\" to '\u{e9}'; \0 too".into(),
         description: "A page that greets whoever opens it.".into(),
-        criteria: vec![Criterion { id: CriterionNumber(1), text: "it greets".into(), evidence: None, verdict: None }],
+        criteria: vec![Criterion { id: CriterionNumber(1), text: "it greets".into(), evidence: None, verdict: None, kept: None }],
         task_type: TaskType::Code,
         nature: Nature::Technical,
         complexity: Complexity::Low,
@@ -86,6 +86,8 @@ pub(crate) fn task(company: CompanyId, number: TaskNumber) -> Task {
         hold: None,
         parent: None,
         depends_on: vec![],
+        parts: vec![],
+        cells: vec![],
         touches: vec!["src/**".into()],
         ownership: Ownership::default(),
         plan: None,
@@ -169,7 +171,13 @@ pub(crate) fn note(text: impl Into<String>) -> Event {
 }
 
 pub(crate) fn cut_branch(task: &Task) -> Intended {
-    let effect = Effect::CutBranch { task: task.id, project: task.project, branch: task.delivery.branch.clone(), base: branch("main") };
+    let effect = Effect::CutBranch {
+        task: task.id,
+        project: task.project,
+        branch: task.delivery.branch.clone(),
+        base: task.delivery.base(),
+        tree: TreeFor::Author,
+    };
     Intended { intent: intent_id(), effect }
 }
 
@@ -187,6 +195,7 @@ pub(crate) fn request(numbers: NextNumbers) -> CommitRequest {
         task: None,
         moved: None,
         events: vec![],
+        also: vec![],
         changes: Changes::default(),
         numbers,
         effects: vec![],
