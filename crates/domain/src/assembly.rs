@@ -81,7 +81,9 @@ pub fn overlaps(one: &[String], other: &[String]) -> bool {
 
 /// Compares what stands before the first wildcard; a doubt counts as an overlap, because going one after the other is never wrong.
 fn meets(a: &str, b: &str) -> bool {
-    let fixed = |glob: &str| glob.find(['*', '?', '[', '{']).map_or_else(|| (glob.trim_end_matches('/').to_owned(), false), |n| (glob[..n].to_owned(), true));
+    let fixed = |glob: &str| {
+        glob.find(['*', '?', '[', '{']).map_or_else(|| (glob.trim_end_matches('/').to_owned(), false), |n| (glob[..n].to_owned(), true))
+    };
     let ((a, a_open), (b, b_open)) = (fixed(a), fixed(b));
     let inside = |whole: &str, open: bool, path: &str| {
         if open { path.starts_with(whole) } else { path.strip_prefix(whole).is_some_and(|rest| rest.starts_with('/')) }

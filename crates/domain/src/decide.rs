@@ -94,12 +94,10 @@ fn check_run(world: &Snapshot, agent: &AgentActor) -> Result<(), Rejection> {
 /// The verb exists for the role but not here: say whose it is, or what is possible.
 fn out_of_place(rules: &RuleSet, cx: GuardContext<'_>, candidates: &[&OwnedRule]) -> Rejection {
     let (task, role, verb) = (cx.task, cx.actor.role(), cx.call.verb());
+    let claimable_by_other = Role::DISPATCHED.iter().any(|other| *other != role && rules.of(verb, *other).any(|r| r.matches(task)));
+    let kind = if claimable_by_other { Kind::NotAuthorized } else { Kind::InvalidState };
     if !candidates.iter().any(|r| r.shapes.contains(&task.shape)) {
-        return Rejection::new(
-            Kind::InvalidState,
-            format!("{verb} does not apply to {} (shape {})", task.number, task.shape),
-            possible(rules, cx),
-        );
+        return Rejection::new(kind, format!("{verb} does not apply to {} (shape {})", task.number, task.shape), possible(rules, cx));
     }
     if let Some(mut rejection) = candidates.first().and_then(|rule| owned_by_others(cx, rule)) {
         // Guards speak of the stage they belong to; here the task stands elsewhere, so their way out may be none.
@@ -117,8 +115,6 @@ fn out_of_place(rules: &RuleSet, cx: GuardContext<'_>, candidates: &[&OwnedRule]
         None => "",
     };
     let message = format!("{verb} is not possible now: {} is in {}{held}", task.number, task.stage);
-    let claimable_by_other = Role::DISPATCHED.iter().any(|other| *other != role && rules.of(verb, *other).any(|r| r.matches(task)));
-    let kind = if claimable_by_other { Kind::NotAuthorized } else { Kind::InvalidState };
     Rejection::new(kind, message, possible(rules, cx))
 }
 

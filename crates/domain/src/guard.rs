@@ -302,7 +302,8 @@ fn holds_lease(cx: GuardContext<'_>) -> Result<(), Miss> {
         }
         Some(_) | None => {
             // Taking a task only to give it back helps nobody, and somebody else's cannot be taken.
-            let pointless = cx.call.verb() == Verb::Unclaim || assignee_or_free(cx).is_err();
+            let others = cx.actor.role() == Role::Developer && assignee_or_free(cx).is_err();
+            let pointless = cx.call.verb() == Verb::Unclaim || others;
             let remedy = match claim_verb(cx.actor.role()) {
                 Some(verb) if !pointless => Remedy::call(verb, format!("call {verb}(task_id={}) first", cx.task.number)),
                 Some(_) | None => other_work(cx.actor),
@@ -569,10 +570,7 @@ fn findings_answered(cx: GuardContext<'_>) -> Result<(), Miss> {
     }
     missing(
         "findings_resolved",
-        Remedy::call(
-            verb,
-            format!("mend these and call {verb} again with resolved_findings=[{{finding_id}}]: {}", open.join(" | ")),
-        ),
+        Remedy::call(verb, format!("mend these and call {verb} again with resolved_findings=[{{finding_id}}]: {}", open.join(" | "))),
     )
 }
 
@@ -682,7 +680,11 @@ fn reviews_here(cx: GuardContext<'_>) -> Result<(), Miss> {
         return Ok(());
     }
     let kind = cx.task.shape;
-    refuse(Kind::NotAuthorized, format!("{} is a {kind} of {}, which you do not review", cx.task.number, cx.task.team), other_work(cx.actor))
+    refuse(
+        Kind::NotAuthorized,
+        format!("{} is a {kind} of {}, which you do not review", cx.task.number, cx.task.team),
+        other_work(cx.actor),
+    )
 }
 
 fn room_for_part(cx: GuardContext<'_>) -> Result<(), Miss> {

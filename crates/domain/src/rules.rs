@@ -18,6 +18,8 @@ pub enum Holds {
     Blocked,
     /// Free or blocked.
     FreeOrBlocked,
+    /// Every hold but one that only the CEO lifts.
+    NotForCeo,
     /// Does not matter.
     Any,
 }
@@ -25,7 +27,9 @@ pub enum Holds {
 impl Holds {
     const fn allows(self, hold: Option<&Hold>) -> bool {
         match (self, hold) {
+            (Self::NotForCeo, Some(hold)) => !hold.is_for_ceo(),
             (Self::Any, _)
+            | (Self::NotForCeo, None)
             | (Self::Free | Self::FreeOrBlocked, None)
             | (Self::Paused, Some(Hold::Paused { .. }))
             | (Self::Blocked | Self::FreeOrBlocked, Some(Hold::Blocked { .. })) => true,
@@ -159,6 +163,8 @@ const ROOTS: &[Shape] = &[Shape::Root];
 const WHOLES: &[Shape] = Shape::ASSEMBLED;
 const PARTS: &[Shape] = &[Shape::Leaf];
 const DELIVERED: &[Shape] = Shape::DELIVERED;
+/// What a PM gave out while splitting its work.
+const GIVEN_OUT: &[Shape] = &[Shape::Leaf, Shape::CellParent];
 /// What a cell's PM answers for.
 const OF_A_CELL: &[Shape] = &[Shape::Leaf, Shape::StandaloneLeaf, Shape::CellParent];
 const AUTHORING: &[Stage] = &[Stage::Working, Stage::SelfCheck];
@@ -238,9 +244,8 @@ pub const RULES: &[Rule] = rules! {
     Resume by [Documenter] on LEAVES, from &[Stage::Docs], Paused, needs [SameTeam, PausedByAgent];
 
     IWillPlan by [CellPm] on CELLS, from &[Stage::Ready, Stage::Revision], Free,
-        needs [IsAssignee, LeaseFree, SameTeam, DependenciesMet, NothingUnderWay, PlanGiven];
-    IWillPlan by [MainPm] on ROOTS, from &[Stage::Ready, Stage::Revision], Free,
-        needs [IsAssignee, LeaseFree, DependenciesMet, NothingUnderWay, PlanGiven];
+        needs [IsAssignee, SameTeam, DependenciesMet, PlanGiven];
+    IWillPlan by [MainPm] on ROOTS, from &[Stage::Ready, Stage::Revision], Free, needs [IsAssignee, DependenciesMet, PlanGiven];
     IWillPlan by [CellPm] on CELLS, from &[Stage::Working], Free, needs [IsAssignee, SameTeam];
     IWillPlan by [MainPm] on ROOTS, from &[Stage::Working], Free, needs [IsAssignee];
     Delegate by [CellPm] on CELLS, from &[Stage::Working], Free, needs [IsAssignee, SameTeam, RoomForPart, PartDescribed];
@@ -260,22 +265,25 @@ pub const RULES: &[Rule] = rules! {
         needs [HoldsLease, NotAuthor, NothingUnderWay, ReviewPinned, FindingsGiven, BounceAllowed];
     Unclaim by [PrReviewer] on WHOLES, from &[Stage::Gate], Free, needs [HoldsLease, NothingUnderWay];
 
-    Activate by [CellPm, MainPm] on DELIVERED, from &[Stage::Backlog], Free, needs [SameTeam];
+    Activate by [CellPm, MainPm] on GIVEN_OUT, from &[Stage::Backlog], Free, needs [SameTeam];
     Complete by [CellPm] on OF_A_CELL, from &[Stage::PmReview], Free, needs [IsAssignee, SameTeam, PrOpen, NotesGiven];
     Complete by [MainPm] on ROOTS, from &[Stage::PmReview], Free, needs [IsAssignee, PrOpen, NotesGiven];
     RequestChanges by [CellPm] on OF_A_CELL, from &[Stage::PmReview], Free,
         needs [IsAssignee, SameTeam, NotMerging, FindingsGiven, BounceAllowed];
-    RequestChanges by [MainPm] on ROOTS, from &[Stage::PmReview], Free, needs [IsAssignee, NotMerging, FindingsGiven, BounceAllowed];
-    Resume by [CellPm, MainPm] on DELIVERED, from IN_FLIGHT, Paused, needs [SameTeam, PausedByAgent];
-    Unblock by [CellPm, MainPm] on DELIVERED, from IN_FLIGHT, Blocked, needs [SameTeam, LiftsHold, ReasonGiven];
+    RequestChanges by [MainPm] on ROOTS, from &[Stage::PmReview], Free, needs [IsAssignee, FindingsGiven, BounceAllowed];
+    Resume by [CellPm] on OF_A_CELL, from IN_FLIGHT, Paused, needs [SameTeam, PausedByAgent];
+    Resume by [MainPm] on DELIVERED, from IN_FLIGHT, Paused, needs [PausedByAgent];
+    Unblock by [CellPm] on OF_A_CELL, from IN_FLIGHT, Blocked, needs [SameTeam, LiftsHold, ReasonGiven];
+    Unblock by [MainPm] on DELIVERED, from IN_FLIGHT, Blocked, needs [LiftsHold, ReasonGiven];
     EscalateUp by [CellPm] on OF_A_CELL, from IN_FLIGHT, FreeOrBlocked, needs [SameTeam, NothingUnderWay, RaisesHold, ReasonGiven];
     EscalateToCeo by [MainPm] on DELIVERED, from IN_FLIGHT, FreeOrBlocked, needs [NothingUnderWay, RaisesHold, ReasonGiven];
-    Cancel by [CellPm, MainPm] on DELIVERED, from OPEN_BEFORE_CEO, Any, needs [SameTeam, NotMerging, ReasonGiven];
+    Cancel by [CellPm] on OF_A_CELL, from OPEN_BEFORE_CEO, NotForCeo, needs [SameTeam, NotMerging, ReasonGiven];
+    Cancel by [MainPm] on DELIVERED, from OPEN_BEFORE_CEO, NotForCeo, needs [NotMerging, ReasonGiven];
 
     Evidence by [Developer, Qa, Documenter, CellPm, MainPm, ProductOwner, HeadMarketing, Auditor, PrReviewer] on DELIVERED,
         from Stage::ALL, Any, needs [];
-    Note by [Developer, Qa, Documenter, CellPm, MainPm, ProductOwner, HeadMarketing, Auditor, PrReviewer] on DELIVERED,
-        from Stage::ALL, Any, needs [SeesTask, TextGiven];
+    Note by [Developer, Qa, Documenter, CellPm] on OF_A_CELL, from Stage::ALL, Any, needs [SeesTask, TextGiven];
+    Note by [MainPm, ProductOwner, HeadMarketing, Auditor, PrReviewer] on DELIVERED, from Stage::ALL, Any, needs [TextGiven];
 
     CreateTask by [Ceo] on &[], from &[], Any, needs [];
     Activate by [Ceo] on DELIVERED, from &[Stage::Backlog], Free, needs [];

@@ -97,9 +97,14 @@ pub(crate) fn prose_of(call: &Call) -> Option<&str> {
 pub(crate) fn prose_field(call: &Call) -> Option<&'static str> {
     match call {
         Call::Pass(_) | Call::Complete(_) | Call::PrPass(_) | Call::SubmitUp(_) | Call::SubmitRoot(_) => Some("notes"),
-        Call::DeclareCoverage(_) | Call::Reassign(_) | Call::IAmBlocked(_) | Call::Unblock(_) | Call::EscalateUp(_) | Call::EscalateToCeo(_) | Call::Cancel(_) | Call::Reject(_) => {
-            Some("reason")
-        }
+        Call::DeclareCoverage(_)
+        | Call::Reassign(_)
+        | Call::IAmBlocked(_)
+        | Call::Unblock(_)
+        | Call::EscalateUp(_)
+        | Call::EscalateToCeo(_)
+        | Call::Cancel(_)
+        | Call::Reject(_) => Some("reason"),
         Call::Note(_) => Some("text"),
         Call::Progress(_) => Some("message"),
         _ => None,

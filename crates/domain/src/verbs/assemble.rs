@@ -143,7 +143,10 @@ impl Delegate {
         let allowed = types_of(cx.actor.role());
         if self.task_type.is_some_and(|t| !allowed.contains(&t)) {
             let words = allowed.iter().map(|t| t.as_str()).collect::<Vec<_>>().join(", ");
-            hints.insert("type".into(), format!("one of {words}: what you give out is of these types, and documents are part of every leaf"));
+            hints.insert(
+                "type".into(),
+                format!("one of {words}: what you give out is of these types, and documents are part of every leaf"),
+            );
         }
         if self.task_type == Some(TaskType::Code) && self.touches.0.is_empty() {
             hints.insert("touches".into(), "the path globs it means to touch, like src/greet/**".into());
@@ -187,9 +190,8 @@ pub(crate) fn no_room(cx: GuardContext<'_>, args: &Delegate) -> Option<String> {
         return Some(format!("{} has {} parts already, which is the most", task.number, limits::PARTS));
     }
     let assignee = args.assignee(cx.world)?;
-    let twin = live_parts(task).find(|p| {
-        p.assignee == assignee.id && (task.shape == Shape::Root || normal(&p.title) == normal(&args.title))
-    })?;
+    let twin =
+        live_parts(task).find(|p| p.assignee == assignee.id && (task.shape == Shape::Root || normal(&p.title) == normal(&args.title)))?;
     Some(format!("{} is {}'s already and still open", twin.number, assignee.slug))
 }
 
@@ -306,7 +308,11 @@ pub(crate) fn delegate(cx: GuardContext<'_>, args: &Delegate, fresh: &Fresh) -> 
     evidence.push(("part", number.to_string().into()));
     let warning = (task.criteria.len() > limits::PART_CRITERIA_WARN)
         .then(|| format!("{number} has {} criteria; smaller parts are easier to judge", task.criteria.len()));
-    let next = if waits > 0 { format!("{number} starts when {waits} other tasks have ended; {}", planning_next(&seen)) } else { planning_next(&seen) };
+    let next = if waits > 0 {
+        format!("{number} starts when {waits} other tasks have ended; {}", planning_next(&seen))
+    } else {
+        planning_next(&seen)
+    };
     let id = task.id;
     Ok(Decision::new(Answer { word: Some("created"), evidence, warning, ..Answer::next(next) })
         .event(Event::Delegated { part })
@@ -316,7 +322,8 @@ pub(crate) fn delegate(cx: GuardContext<'_>, args: &Delegate, fresh: &Fresh) -> 
 /// What must end before a new part starts: what was named, open parts it may collide with, and what its author was given before.
 fn edges(world: &Snapshot, whole: &Task, assignee: AgentId, touches: &[String]) -> Vec<TaskId> {
     let named = world.named.iter().map(|t| t.id);
-    let before = live_parts(whole).filter(|p| (whole.shape == Shape::CellParent && p.assignee == assignee) || overlaps(&p.touches, touches));
+    let before =
+        live_parts(whole).filter(|p| (whole.shape == Shape::CellParent && p.assignee == assignee) || overlaps(&p.touches, touches));
     let mut all: Vec<TaskId> = named.chain(before.map(|p| p.id)).collect();
     all.extend(whole.depends_on.iter().filter(|id| world.dependencies.iter().any(|d| d.id == **id && !d.stage.is_terminal())));
     let mut seen = Vec::with_capacity(all.len());

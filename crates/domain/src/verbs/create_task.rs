@@ -184,9 +184,10 @@ impl CreateTask {
                 refused("one leaf cannot be delivered by several cells".into(), "leave cells out, or pass shape=root")
             }
             Shape::StandaloneLeaf | Shape::Root => Ok(wanted),
-            Shape::Leaf | Shape::CellParent => {
-                refused(format!("a {wanted} is given out by the PM of the work it belongs to"), "pass shape=root and let the company split it")
-            }
+            Shape::Leaf | Shape::CellParent => refused(
+                format!("a {wanted} is given out by the PM of the work it belongs to"),
+                "pass shape=root and let the company split it",
+            ),
             Shape::MultiRepoRoot | Shape::Umbrella | Shape::BatchRoot | Shape::ExternalReview | Shape::Exploration | Shape::HeldDraft => {
                 refused(
                     format!("a task of shape {wanted} cannot be created yet: this version delivers work on one project at a time"),

@@ -13,8 +13,8 @@ use crate::task::{GateRecord, GateVerdict, Hold, HoldReason, Merged, PartState, 
 use crate::verb::Verb;
 
 use super::approve::{clean_up, heavy_finding};
-use super::review::{inbox_item, judge_next};
 use super::assemble::planning_next;
+use super::review::{inbox_item, judge_next};
 use super::work::working_next;
 
 /// Decides on a result. A result nobody waits for any more changes nothing but its own row.
@@ -175,11 +175,7 @@ fn on_landed(world: &Snapshot, task: &Task, merged: Merged, fresh: &Fresh) -> De
     let part = part_ended(task, PartState::Completed, Some(&merged));
     let mut decision = Decision::new(Answer { evidence, ..Answer::next("it is merged") });
     decision.also.extend(part);
-    decision
-        .event(Event::MergeLanded { merged })
-        .event(Event::TaskCompleted {})
-        .events(decided)
-        .effect(clean_up(task, fresh.intent()))
+    decision.event(Event::MergeLanded { merged }).event(Event::TaskCompleted {}).events(decided).effect(clean_up(task, fresh.intent()))
 }
 
 /// What the end of a task means for the work it is a part of.

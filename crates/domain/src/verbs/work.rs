@@ -188,7 +188,8 @@ pub(crate) fn sync(cx: GuardContext<'_>, args: &SyncBranch, fresh: &Fresh) -> Re
             Some(above) => above.delivery.base(),
             None => {
                 let above = cx.world.ancestors.iter().map(|t| t.number.to_string()).collect::<Vec<_>>().join(", ");
-                let hint = if above.is_empty() { "leave it out: the task is no part of other work".into() } else { format!("one of {above}") };
+                let hint =
+                    if above.is_empty() { "leave it out: the task is no part of other work".into() } else { format!("one of {above}") };
                 return Err(Rejection::incomplete(Verb::SyncBranch, "from", &hint));
             }
         },

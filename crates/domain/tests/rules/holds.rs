@@ -152,7 +152,8 @@ super::scenarios! {
         be-pm cancel                                   -> cancelled, lease none, event task.cancelled
         anew
         given leaf in pm_review held blocked human
-        main-pm cancel                                 -> cancelled, hold none, inbox 0
+        main-pm cancel                                 -> refused invalid_state, hold blocked human
+        ceo cancel                                     -> cancelled, hold none, inbox 0
         anew
         given leaf in ceo
         ceo cancel                                     -> cancelled, inbox 0

@@ -1,5 +1,6 @@
 //! What must hold after every command, whoever sent it and whatever came of it. Each function panics with the rule that was broken.
 
+use roboco_domain::assembly::is_bare;
 use roboco_domain::command::{Actor, Body, Command, SystemCommand};
 use roboco_domain::event::Event;
 use roboco_domain::next::{NextActor, Wait, next_actor};
@@ -8,7 +9,7 @@ use roboco_domain::role::Role;
 use roboco_domain::rules::RuleSet;
 use roboco_domain::snapshot::{Decision, Snapshot};
 use roboco_domain::status::{Status, StatusClass};
-use roboco_domain::task::{Hold, PausedBy, Resolver, Stage, Task, TaskBrief};
+use roboco_domain::task::{Hold, PartState, PausedBy, Resolver, Shape, Stage, Task, TaskBrief};
 use roboco_domain::verb::Verb;
 
 use crate::world::World;
@@ -47,7 +48,7 @@ pub(crate) fn remedy_is_said(rejection: &Rejection) {
     assert!(!rejection.remedy.text.trim().is_empty(), "a refusal without a way out: {rejection:?}");
 }
 
-/// Every legal move of a leaf: by which verb or report, from where, to where.
+/// Every legal move: by which verb or report, from where, to where.
 fn is_edge(command: &Command, from: Stage, to: Stage) -> bool {
     use Stage as S;
     const AUTHORING: &[S] = &[S::Ready, S::Working, S::SelfCheck, S::Revision];
@@ -60,8 +61,14 @@ fn is_edge(command: &Command, from: Stage, to: Stage) -> bool {
             Verb::Pass => role == Role::Qa && (from, to) == (S::Qa, S::Docs),
             Verb::Fail => role == Role::Qa && (from, to) == (S::Qa, S::Revision),
             Verb::IDocumented => role == Role::Documenter && from == S::Docs && matches!(to, S::PmReview | S::Qa),
-            Verb::Complete => role == Role::CellPm && (from, to) == (S::PmReview, S::Ceo),
-            Verb::RequestChanges => role == Role::CellPm && (from, to) == (S::PmReview, S::Revision),
+            Verb::SubmitUp => role == Role::CellPm && from == S::Working && matches!(to, S::Gate | S::PmReview),
+            Verb::SubmitRoot => role == Role::MainPm && from == S::Working && matches!(to, S::Gate | S::PmReview),
+            Verb::PrPass => role == Role::PrReviewer && (from, to) == (S::Gate, S::PmReview),
+            Verb::PrFail => role == Role::PrReviewer && (from, to) == (S::Gate, S::Revision),
+            // Assembled work into which nothing was merged is complete without a merge.
+            Verb::Complete => Role::PMS.contains(&role) && from == S::PmReview && matches!(to, S::Ceo | S::Done),
+            Verb::Approve => role == Role::Ceo && (from, to) == (S::Ceo, S::Done),
+            Verb::RequestChanges => Role::PMS.contains(&role) && (from, to) == (S::PmReview, S::Revision),
             Verb::Reject => role == Role::Ceo && (from, to) == (S::Ceo, S::Revision),
             Verb::Cancel => to == S::Cancelled && !from.is_terminal() && (role == Role::Ceo || Role::PMS.contains(&role) && from != S::Ceo),
             _ => false,
@@ -70,6 +77,7 @@ fn is_edge(command: &Command, from: Stage, to: Stage) -> bool {
             (from, to),
             (S::Ready | S::Revision, S::Working) | (S::SelfCheck, S::Qa) | (S::Ceo | S::PmReview, S::Done) | (S::PmReview, S::Revision)
         ),
+        Body::System(SystemCommand::Submit { .. }) => from == S::Working && matches!(to, S::Gate | S::PmReview),
         Body::System(SystemCommand::ExpireLease { .. }) => AUTHORING.contains(&from) && to == S::Ready,
         Body::System(_) | Body::AddProject(_) => false,
     }
@@ -120,6 +128,9 @@ pub(crate) fn step_is_legal(rules: &RuleSet, before: Option<&Task>, after: &Task
     if to == Stage::Qa && from != Stage::Qa && from != Stage::Docs {
         handed_over(after);
     }
+    if from == Stage::Working && matches!(to, Stage::Gate | Stage::PmReview) {
+        assembled(after);
+    }
     if decision.events.iter().any(|e| matches!(e, Event::TaskClaimed { .. } | Event::TaskReentered { .. })) {
         assert!(before.ownership.lease.as_ref().is_none_or(|l| l.holder == command.actor.agent() || l.expires_at <= decision_time(after)));
     }
@@ -139,17 +150,58 @@ fn handed_over(task: &Task) {
     assert!(task.ownership.author.is_some() && task.ownership.assignee.is_none());
 }
 
+/// What a reviewer may count on when it gets assembled work.
+fn assembled(task: &Task) {
+    assert!(task.parts.iter().all(|p| p.state != PartState::Open), "handed in with open parts");
+    assert_eq!(task.open_findings().count(), 0, "handed in with open findings");
+    for criterion in &task.criteria {
+        let covered = task.parts.iter().any(|p| p.state == PartState::Completed && p.covers.contains(&criterion.id));
+        assert!(covered || criterion.kept.is_some(), "handed in with nobody answering for {}", criterion.id);
+    }
+    for cell in &task.cells {
+        assert!(task.parts.iter().any(|p| p.state == PartState::Completed && &p.team == cell), "handed in without cell {cell}");
+    }
+    if task.stage == Stage::Gate {
+        assert!(task.delivery.pr.is_some(), "handed in without a pull request");
+    }
+}
+
+/// The whole and its parts tell the same story.
+fn family_is_sound(world: &World, task: &Task) {
+    assert!(task.parts.len() <= 12, "too many parts");
+    for part in &task.parts {
+        let row = world.task(part.id);
+        assert_eq!(row.parent, Some(task.id), "{} does not know its whole", row.number);
+        let state = match row.stage {
+            Stage::Done => PartState::Completed,
+            Stage::Cancelled => PartState::Cancelled,
+            _ => PartState::Open,
+        };
+        assert_eq!(part.state, state, "{} thinks otherwise of {}", task.number, row.number);
+        assert!(state != PartState::Open || !task.stage.is_terminal(), "{} lives on under {}", row.number, task.number);
+        assert!(state != PartState::Open || !matches!(task.stage, Stage::Gate | Stage::PmReview | Stage::Ceo), "judged with an open part");
+        assert!(part.covers.iter().all(|c| task.criterion(*c).is_some()), "a part covers what is not there");
+    }
+    if let Some(whole) = task.parent {
+        assert!(world.task(whole).parts.iter().any(|p| p.id == task.id), "its whole does not know {}", task.number);
+    }
+    let depth = std::iter::successors(task.parent, |id| world.task(*id).parent).count();
+    assert!(depth <= 3, "too deep");
+}
+
 /// Nobody judges what it wrote.
 fn judged_by_others(task: &Task, command: &Command) {
     let Body::Verb { call, .. } = &command.body else { return };
     let me = command.actor.agent();
-    if matches!(call.verb(), Verb::ClaimReview | Verb::Pass | Verb::Fail) {
+    if matches!(call.verb(), Verb::ClaimReview | Verb::Pass | Verb::Fail | Verb::ClaimGateReview | Verb::PrPass | Verb::PrFail) {
         assert!(!task.ownership.authors.contains(&me) && !task.ownership.committers.contains(&me), "an author judged its own work");
     }
     if matches!(call.verb(), Verb::ClaimDocTask) {
         assert!(!task.ownership.authors.contains(&me), "an author documents its own work");
     }
-    if let (Verb::Complete, Actor::Agent(actor)) = (call.verb(), &command.actor) {
+    if let (Verb::Complete, Actor::Agent(actor)) = (call.verb(), &command.actor)
+        && actor.role == Role::CellPm
+    {
         assert_eq!(actor.team, task.team, "the PM of another cell accepted it");
     }
 }
@@ -159,6 +211,7 @@ pub(crate) fn task_is_sound(world: &World, task: &Task) {
     let status = Status::of(task);
     assert_eq!(status.class() == StatusClass::Terminal, task.stage.is_terminal());
     right_is_sound(world, task);
+    family_is_sound(world, task);
     match task.stage {
         Stage::Working | Stage::SelfCheck => {
             assert!(task.ownership.assignee.is_some(), "{} is {status} and nobody's", task.number);
@@ -166,8 +219,15 @@ pub(crate) fn task_is_sound(world: &World, task: &Task) {
         }
         Stage::PmReview => {
             let owner = task.ownership.assignee.and_then(|a| world.roster.agent(a)).map(|a| a.role);
-            assert_eq!(owner, Some(Role::CellPm), "the decision is not a PM's");
-            assert!(task.review.as_ref().is_some_and(|r| r.passed == Some(true)) && task.docs.is_some());
+            let pm = if task.shape == Shape::Root { Role::MainPm } else { Role::CellPm };
+            assert_eq!(owner, Some(pm), "the decision is not a PM's");
+            let whole = task.shape.is_assembled();
+            assert!(is_bare(task) && whole || task.review.as_ref().is_some_and(|r| r.passed == Some(true)), "decided before it was judged");
+            assert!(whole || task.docs.is_some());
+        }
+        Stage::Ceo | Stage::Done if task.shape.is_assembled() => {
+            let passed = |r: &roboco_domain::task::Review| r.passed == Some(true) && Some(&r.pin.head) == task.delivery.head.as_ref();
+            assert!(is_bare(task) || task.review.as_ref().is_some_and(passed), "decided about what nobody judged");
         }
         Stage::Ceo | Stage::Done => {
             assert!(task.review.as_ref().is_some_and(|r| r.passed == Some(true) && Some(&r.pin.head) == task.delivery.head.as_ref()));
@@ -176,7 +236,7 @@ pub(crate) fn task_is_sound(world: &World, task: &Task) {
         _ => {}
     }
     if task.stage == Stage::Done {
-        assert!(task.delivery.merged.is_some(), "completed without being merged");
+        assert!(task.delivery.merged.is_some() || (task.shape.is_assembled() && is_bare(task)), "completed without being merged");
         if task.delivery.ceo_target {
             let approved = world.log.iter().rev().any(|l| {
                 l.task == Some(task.id) && matches!(&l.event, Event::CeoApproved { head, .. } if Some(head) == task.delivery.head.as_ref())
@@ -202,12 +262,21 @@ fn right_is_sound(world: &World, task: &Task) {
     assert!(task.hold.is_none(), "a held task has a live right");
     let holder = world.roster.agent(lease.holder).unwrap();
     let role = match task.stage {
+        Stage::Gate => Role::PrReviewer,
+        Stage::Ready | Stage::Revision if task.shape == Shape::Root => Role::MainPm,
+        Stage::Ready | Stage::Revision if task.shape == Shape::CellParent => Role::CellPm,
+        Stage::Working if task.shape.is_assembled() => panic!("somebody holds a right in assembled work"),
         Stage::Ready | Stage::Working | Stage::SelfCheck | Stage::Revision => Role::Developer,
         Stage::Qa => Role::Qa,
         Stage::Docs => Role::Documenter,
         other => panic!("somebody holds a right in {other}"),
     };
-    assert_eq!((holder.role, &holder.team), (role, &task.team), "a right in the wrong hands");
+    assert_eq!(holder.role, role, "a right in the wrong hands");
+    if role == Role::PrReviewer {
+        assert!(roboco_domain::next::reviews(Some(holder), task), "reviewed by somebody else's reviewer");
+    } else {
+        assert_eq!(holder.team, task.team, "a right in the wrong cell");
+    }
     assert_eq!(world.spawns.get(&lease.spawn).map(|s| s.agent), Some(lease.holder), "a right without its run");
     if role == Role::Developer {
         assert_eq!(task.ownership.assignee, Some(lease.holder));
@@ -217,7 +286,8 @@ fn right_is_sound(world: &World, task: &Task) {
             assert!(task.depends_on.iter().all(|d| world.tasks[d].stage.is_terminal()), "claimed before its prerequisites ended");
         }
     }
-    assert!(role == Role::Developer || !task.ownership.authors.contains(&holder.id), "somebody judges or documents what they wrote");
+    let writes = matches!(role, Role::Developer | Role::CellPm | Role::MainPm);
+    assert!(writes || !task.ownership.authors.contains(&holder.id), "somebody judges or documents what they wrote");
 }
 
 /// Somebody can move every task that has not ended, or something that comes by itself does.
@@ -232,6 +302,9 @@ pub(crate) fn somebody_is_next(world: &World, task: &Task) {
                 let fits = world.rules.of(verb, role).any(|r| r.matches(task));
                 assert!(fits, "{role} is asked for {verb} on {} in {} with {:?}", task.number, task.stage, task.hold);
             }
+        }
+        NextActor::Company => {
+            assert_eq!(roboco_domain::assembly::standing(task), roboco_domain::assembly::Standing::Whole);
         }
         NextActor::Ceo(words) => {
             assert!(!words.is_empty());
@@ -248,7 +321,7 @@ pub(crate) fn somebody_is_next(world: &World, task: &Task) {
             let pending = task.pending(kind).expect("an effect it waits for is under way");
             assert!(world.open.iter().any(|i| i.intent == pending.intent), "it waits for an effect that nobody works on");
         }
-        NextActor::Waits(Wait::Dependencies(open)) => assert!(!open.is_empty()),
+        NextActor::Waits(Wait::Dependencies(open) | Wait::Parts(open)) => assert!(!open.is_empty()),
         NextActor::Waits(other) => panic!("a leaf waits for {other}"),
     }
 }

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test stops at the first surprise")]
 
+mod assembly;
 mod histories;
 mod holds;
 mod invariants;

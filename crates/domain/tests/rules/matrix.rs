@@ -18,7 +18,7 @@ use crate::scene::{self, Place};
 use crate::script::hold_words;
 use crate::world::{Origin, World};
 
-pub(crate) const SHAPES: &[Shape] = &[Shape::StandaloneLeaf, Shape::Leaf];
+pub(crate) const SHAPES: &[Shape] = &[Shape::StandaloneLeaf, Shape::Leaf, Shape::CellParent, Shape::Root];
 pub(crate) const HOLDS: &[&str] =
     &["none", "paused agent", "paused human", "blocked cell_pm", "blocked main_pm", "blocked human", "budget"];
 
@@ -38,6 +38,12 @@ pub(crate) const SPEAKERS: &[(Role, &str)] = &[
     (Role::Ceo, "ceo"),
     (Role::System, "system"),
 ];
+
+/// Who speaks for a role about a task of this shape.
+pub(crate) fn speakers(shape: Shape) -> impl Iterator<Item = (Role, &'static str)> {
+    let reviewer = if shape == Shape::Root { "pr-reviewer-1" } else { "be-pr-reviewer" };
+    SPEAKERS.iter().map(move |(role, slug)| (*role, if *role == Role::PrReviewer { reviewer } else { *slug }))
+}
 
 /// A task in a stage under a hold, in the hands of whoever works there.
 pub(crate) struct Prepared {
@@ -62,7 +68,12 @@ pub(crate) static PREPARED: LazyLock<Vec<Prepared>> = LazyLock::new(|| {
 });
 
 fn at(shape: Shape, stage: Stage, hold: &str) -> (World, TaskId) {
+    let whole = shape.is_assembled();
     let place = match stage {
+        Stage::Ready if whole => Place::Ready,
+        Stage::Working if whole => Place::Assembled,
+        Stage::SelfCheck | Stage::Qa | Stage::Docs if whole => Place::Assembled,
+        Stage::Gate if whole => Place::Reviewing,
         Stage::Backlog => Place::Backlog,
         Stage::Ready | Stage::Working => Place::Working,
         Stage::SelfCheck => Place::SelfCheck,
@@ -76,15 +87,15 @@ fn at(shape: Shape, stage: Stage, hold: &str) -> (World, TaskId) {
     };
     let mut world = World::new();
     let task = scene::prepared(&mut world, shape, place, &[]);
-    if stage == Stage::Ready {
+    if stage == Stage::Ready && !whole {
         // Given back with its owner kept, so that everything an owner may do with it can be tried.
         world.wait(Duration::from_secs(601));
         world.send(world.system(), Body::System(SystemCommand::ExpireLease { task })).unwrap();
     }
-    if stage == Stage::Gate {
-        // No command brings a leaf here; only its row can be put there.
+    if world.task(task).stage != stage {
+        // No command brings such a task here; only its row can be put there.
         let mut row = Task::clone(world.task(task));
-        row.stage = Stage::Gate;
+        row.stage = stage;
         world.tasks.insert(task, Arc::new(row));
     }
     if !stage.is_terminal() {
@@ -134,12 +145,27 @@ fn word(cell: &Cell, before: &Prepared) -> String {
     }
 }
 
+/// What a role's call comes to, by shape where that makes a difference.
+fn by_shape(shapes: &[Vec<String>], role: usize) -> String {
+    let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
+    for (shape, cells) in SHAPES.iter().zip(shapes) {
+        match groups.iter_mut().find(|(cell, _)| *cell == cells[role]) {
+            Some((_, names)) => names.push(shape.as_str()),
+            None => groups.push((&cells[role], vec![shape.as_str()])),
+        }
+    }
+    match groups.as_slice() {
+        [(same, _)] => (*same).to_owned(),
+        many => many.iter().map(|(cell, names)| format!("{cell} ({})", names.join(" "))).collect::<Vec<_>>().join(", "),
+    }
+}
+
 #[test]
 fn the_matrix_of_roles_verbs_stages_and_holds() {
     let rules = standard();
     let mut text = String::new();
     for verb in Verb::ALL {
-        let speakers: Vec<_> = SPEAKERS.iter().filter(|(role, _)| rules.grants(*verb, *role)).collect();
+        let roles: Vec<Role> = SPEAKERS.iter().map(|(role, _)| *role).filter(|role| rules.grants(*verb, *role)).collect();
         writeln!(text, "# {verb}").unwrap();
         let mut rows: BTreeMap<(usize, usize), Vec<Vec<String>>> = BTreeMap::new();
         for prepared in PREPARED.iter() {
@@ -148,18 +174,14 @@ fn the_matrix_of_roles_verbs_stages_and_holds() {
             if prepared.stage.is_terminal() && prepared.hold != "none" {
                 continue;
             }
-            let cells = speakers.iter().map(|(_, slug)| word(&call(&rules, prepared, slug, *verb), prepared)).collect();
+            let cells = speakers(prepared.shape)
+                .filter(|(role, _)| rules.grants(*verb, *role))
+                .map(|(_, slug)| word(&call(&rules, prepared, slug, *verb), prepared))
+                .collect();
             rows.entry(key).or_default().push(cells);
         }
         for ((stage, hold), shapes) in rows {
-            let cells: Vec<String> = speakers
-                .iter()
-                .enumerate()
-                .map(|(n, (role, _))| match (&shapes[0][n], &shapes[1][n]) {
-                    (same, other) if same == other => format!("{role}: {same}"),
-                    (alone, child) => format!("{role}: {alone} (under a parent: {child})"),
-                })
-                .collect();
+            let cells: Vec<String> = roles.iter().enumerate().map(|(n, role)| format!("{role}: {}", by_shape(&shapes, n))).collect();
             let hold = if HOLDS[hold] == "none" { String::new() } else { format!(" {}", HOLDS[hold]) };
             writeln!(text, "{}{hold} | {}", Stage::ALL[stage], cells.join(" | ")).unwrap();
         }
@@ -175,8 +197,8 @@ fn the_matrix_of_roles_verbs_stages_and_holds() {
 fn roles_without_a_row_are_refused_everywhere() {
     let rules = standard();
     for prepared in PREPARED.iter().filter(|p| p.hold == "none") {
-        for (role, slug) in SPEAKERS {
-            for verb in Verb::ALL.iter().filter(|v| !rules.grants(**v, *role)) {
+        for (role, slug) in speakers(prepared.shape) {
+            for verb in Verb::ALL.iter().filter(|v| !rules.grants(**v, role)) {
                 let cell = call(&rules, prepared, slug, *verb);
                 assert_eq!(cell, Cell::Refused(Kind::NotAuthorized), "{role} {verb} in {}", prepared.stage);
             }
@@ -189,9 +211,9 @@ fn offered_verbs_are_the_accepted_ones() {
     let rules = standard();
     for prepared in PREPARED.iter() {
         let task = prepared.world.task(prepared.task);
-        for (role, slug) in SPEAKERS {
-            let offered = verbs_for(&rules, *role, task);
-            for verb in rules.granted(*role).into_iter().filter(|v| *v != Verb::IAmIdle) {
+        for (role, slug) in speakers(prepared.shape) {
+            let offered = verbs_for(&rules, role, task);
+            for verb in rules.granted(role).into_iter().filter(|v| *v != Verb::IAmIdle) {
                 let place = format!("{role} {verb} in {} {}", prepared.stage, prepared.hold);
                 match call(&rules, prepared, slug, verb) {
                     Cell::Accepted(..) => assert!(offered.contains(&verb), "{place} is accepted and not offered"),

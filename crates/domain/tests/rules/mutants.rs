@@ -11,7 +11,7 @@ use roboco_domain::decide::standard_rules;
 use roboco_domain::rules::RuleSet;
 use roboco_domain::verb::Verb;
 
-use crate::{histories, holds, path, refusals, reviews, runs, script, table, work};
+use crate::{assembly, histories, holds, path, refusals, reviews, runs, script, table, work};
 
 /// Reviewed changes that nothing can notice: `row | what is taken away | why nothing can`.
 const SURVIVORS: &str = include_str!("survivors.txt");
@@ -73,7 +73,7 @@ fn notices(detector: impl FnOnce()) -> bool {
 /// Who notices first; the cheap ones are asked first.
 fn killer(mutant: &Mutant) -> Option<String> {
     let rules = &mutant.rules;
-    let scripts = [work::ALL, reviews::ALL, holds::ALL, runs::ALL, path::ALL].concat();
+    let scripts = [work::ALL, reviews::ALL, holds::ALL, runs::ALL, path::ALL, assembly::ALL].concat();
     let word = mutant.verb.as_str();
     let (about, others): (Vec<_>, Vec<_>) = scripts.into_iter().partition(|(_, text)| text.contains(word));
     for (name, text) in about.into_iter().chain(others) {

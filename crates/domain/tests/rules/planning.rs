@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use roboco_domain::assembly::{Standing, standing};
+use roboco_domain::command::Actor;
 use roboco_domain::command::{Body, SystemCommand};
 use roboco_domain::id::{SpawnId, TaskId};
 use roboco_domain::known::Known;
-use roboco_domain::next::{NextActor, next_actor};
+use roboco_domain::next::{NextActor, Wait, next_actor};
 use roboco_domain::outcome::Outcome;
 use roboco_domain::plan::{Manner, PAUSE_GRACE, Plan, PlanInput, Policy, plan};
 use roboco_domain::role::Role;
@@ -15,6 +17,7 @@ use roboco_domain::spawn::{Spawn, SpawnState};
 use roboco_domain::task::{Hold, Resolver, Shape, Stage, Task, TaskBrief};
 use roboco_domain::time::Timestamp;
 use roboco_domain::verb::Verb;
+use serde_json::Value;
 
 use crate::scene::{self, Place};
 use crate::world::World;
@@ -322,11 +325,17 @@ pub(crate) fn covers_every_task(world: &World) {
         let waits = told.waiting.iter().filter(|(id, _)| *id == task.id).count();
         let runs = world.spawns.values().any(|s| s.task == task.id && s.state != SpawnState::Ended && s.closed_by.is_none());
         match next_actor(task, &briefs, &world.roster) {
+            _ if told.waiting.iter().any(|(id, wait)| *id == task.id && matches!(wait, Wait::Above(_))) => assert_eq!(starts, 0),
             NextActor::Ceo(_) | NextActor::Nobody => assert_eq!((starts, waits), (0, 0)),
             NextActor::Waits(_) => assert_eq!((starts, waits), (0, 1)),
+            NextActor::Company => assert!(runs_at_all(world, task) || told.submit.contains(&task.id), "{} is not handed in", task.number),
             NextActor::Agents(..) => assert!(starts + waits == 1 || (runs && starts + waits == 0), "{} is forgotten", task.number),
         }
     }
+}
+
+fn runs_at_all(world: &World, task: &Task) -> bool {
+    world.spawns.values().any(|s| s.task == task.id && s.state != SpawnState::Ended)
 }
 
 /// Cooperative agents under the plan, a CEO who approves and lifts, and a world in which everything succeeds bring every task to its end.
@@ -342,6 +351,11 @@ pub(crate) fn comes_to_an_end(world: &World) {
         let told = planned(&world, &policy());
         for task in &told.expire {
             world.send(world.system(), Body::System(SystemCommand::ExpireLease { task: *task })).unwrap();
+        }
+        for task in &told.submit {
+            let before = world.task(*task).stage;
+            world.send(world.system(), Body::System(SystemCommand::Submit { task: *task })).unwrap();
+            assert_ne!(world.task(*task).stage, before, "what is whole is handed in");
         }
         for run in obey(&mut world, &told) {
             cooperate(&mut world, run);
@@ -372,6 +386,18 @@ fn cooperate(world: &mut World, run: SpawnId) {
         say(Verb::OpenPr);
         say(Verb::IAmDone);
     }
+    if offered && spawn.verb == Verb::IWillPlan {
+        plan_parts(world, task, &actor);
+        let idle = scene::args(Verb::IAmIdle, world.task(task), &[]);
+        let _refused_while_something_is_left = world.call(actor.clone(), Verb::IAmIdle, Some(task), idle);
+    }
+    let mut say = |verb: Verb| {
+        let args = scene::args(verb, world.task(task), &[]);
+        world.call(actor.clone(), verb, Some(task), args).is_ok()
+    };
+    if offered && spawn.verb == Verb::ClaimGateReview {
+        say(Verb::PrPass);
+    }
     if offered && spawn.verb == Verb::ClaimReview {
         say(Verb::Pass);
     }
@@ -383,6 +409,26 @@ fn cooperate(world: &mut World, run: SpawnId) {
         None => Outcome::Unproductive,
     };
     world.end_run(run, outcome);
+}
+
+/// What a willing PM does with its work as it stands.
+fn plan_parts(world: &mut World, task: TaskId, pm: &Actor) {
+    let row = world.task(task).clone();
+    let mut say = |verb: Verb, args: Value| world.call(pm.clone(), verb, Some(task), args).is_ok();
+    match standing(&row) {
+        Standing::Unplanned(_) | Standing::Unchanged => {
+            if !say(Verb::Delegate, scene::args(Verb::Delegate, &row, &[])) {
+                let mut args = scene::args(Verb::DeclareCoverage, &row, &[]);
+                args["criteria"] = row.criteria.iter().map(|c| c.id.to_string()).collect::<Vec<_>>().into();
+                say(Verb::DeclareCoverage, args);
+            }
+        }
+        Standing::Objections | Standing::Whole => {
+            let verb = if row.shape == Shape::Root { Verb::SubmitRoot } else { Verb::SubmitUp };
+            say(verb, scene::args(verb, &row, &[]));
+        }
+        Standing::Open(_) => {}
+    }
 }
 
 fn ceo_decides(world: &mut World) {

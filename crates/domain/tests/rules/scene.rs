@@ -22,7 +22,10 @@ pub(crate) enum Place {
     Ready,
     Working,
     SelfCheck,
+    /// Every part is done; the whole has not been handed in.
+    Assembled,
     Qa,
+    Gate,
     Reviewing,
     Docs,
     Documenting,
@@ -40,6 +43,8 @@ impl Place {
             "ready" => Self::Ready,
             "working" => Self::Working,
             "self_check" => Self::SelfCheck,
+            "assembled" => Self::Assembled,
+            "gate" => Self::Gate,
             "qa" => Self::Qa,
             "reviewing" => Self::Reviewing,
             "docs" => Self::Docs,
@@ -59,6 +64,8 @@ pub(crate) fn given(world: &mut World, words: &[&str]) -> TaskId {
     let shape = match words.first() {
         Some(&"leaf") => Shape::StandaloneLeaf,
         Some(&"child") => Shape::Leaf,
+        Some(&"cell") => Shape::CellParent,
+        Some(&"root") => Shape::Root,
         other => panic!("no kind of task {other:?}"),
     };
     let after = |key: &str| words.iter().position(|w| *w == key).and_then(|n| words.get(n + 1)).copied();
@@ -72,9 +79,37 @@ pub(crate) fn given(world: &mut World, words: &[&str]) -> TaskId {
     task
 }
 
+/// The newest part of a root, put into the backlog or behind other tasks where that is wanted: no command of a scenario does it.
+fn part_of(world: &mut World, root: TaskId, place: Place, depends_on: &[TaskId]) -> TaskId {
+    let id = world.task(root).parts.last().unwrap().id;
+    let mut task = Task::clone(world.task(id));
+    if place == Place::Backlog {
+        task.stage = Stage::Backlog;
+    }
+    task.depends_on = depends_on.to_vec();
+    let logged = world.log.iter_mut().rev().find_map(|l| match &mut l.event {
+        Event::TaskCreated { task: logged } if l.task == Some(id) => Some(logged),
+        _ => None,
+    });
+    **logged.unwrap() = Task { version: 0, ..task.clone() };
+    world.tasks.insert(id, Arc::new(task));
+    id
+}
+
 /// A new task of the backend cell; in the backlog only when that is where it should be.
 pub(crate) fn created(world: &mut World, shape: Shape, place: Place, depends_on: &[TaskId]) -> TaskId {
+    if shape == Shape::CellParent {
+        let root = created(world, Shape::Root, Place::Ready, &[]);
+        step(world, root, "main-pm", Verb::IWillPlan, &[]);
+        step(world, root, "main-pm", Verb::Delegate, &[]);
+        end_runs(world);
+        return part_of(world, root, place, depends_on);
+    }
     let mut args = create_args();
+    if shape == Shape::Root {
+        args.insert("complexity".into(), "high".into());
+        args.insert("cells".into(), json!(["backend"]));
+    }
     args.insert("backlog".into(), (place == Place::Backlog).into());
     let ceo = world.ceo();
     let id = world.verb(ceo, Verb::CreateTask, None, Value::Object(args)).unwrap().task.unwrap();
@@ -94,14 +129,72 @@ pub(crate) fn created(world: &mut World, shape: Shape, place: Place, depends_on:
 
 pub(crate) fn prepared(world: &mut World, shape: Shape, place: Place, depends_on: &[TaskId]) -> TaskId {
     let task = created(world, shape, place, depends_on);
-    let mut go = |slug: &str, verb: Verb, words: &[&str]| step(world, task, slug, verb, words);
     if matches!(place, Place::Backlog | Place::Ready) {
         return task;
     }
     if place == Place::Cancelled {
-        go("ceo", Verb::Cancel, &[]);
+        step(world, task, "ceo", Verb::Cancel, &[]);
         return task;
     }
+    if shape.is_assembled() { assembled(world, task, place) } else { delivered(world, task, place) }
+}
+
+/// A part that its PM gave out, delivered to its end.
+pub(crate) fn finish(world: &mut World, task: TaskId) {
+    if world.task(task).shape.is_assembled() {
+        assembled(world, task, Place::Done);
+    } else {
+        delivered(world, task, Place::Done);
+    }
+}
+
+/// Drives assembled work to a place, with one part that covers everything.
+fn assembled(world: &mut World, task: TaskId, place: Place) -> TaskId {
+    let (pm, reviewer) = match world.task(task).shape {
+        Shape::Root => ("main-pm", "pr-reviewer-1"),
+        _ => ("be-pm", "be-pr-reviewer"),
+    };
+    step(world, task, pm, Verb::IWillPlan, &[]);
+    if place == Place::Working {
+        return task;
+    }
+    step(world, task, pm, Verb::Delegate, &[]);
+    end_runs(world);
+    let part = world.task(task).parts[0].id;
+    finish(world, part);
+    if place == Place::Assembled {
+        return task;
+    }
+    step(world, task, pm, if pm == "main-pm" { Verb::SubmitRoot } else { Verb::SubmitUp }, &[]);
+    end_runs(world);
+    if place == Place::Gate {
+        return task;
+    }
+    step(world, task, reviewer, Verb::ClaimGateReview, &[]);
+    match place {
+        Place::Reviewing => return task,
+        Place::Revision => step(world, task, reviewer, Verb::PrFail, &[]),
+        _ => step(world, task, reviewer, Verb::PrPass, &[]),
+    }
+    end_runs(world);
+    if matches!(place, Place::Revision | Place::PmReview) {
+        return task;
+    }
+    step(world, task, pm, Verb::Complete, &[]);
+    if place == Place::Done && pm == "main-pm" {
+        step(world, task, "ceo", Verb::Approve, &[]);
+    }
+    end_runs(world);
+    if pm == "be-pm" && place == Place::Ceo {
+        put_before_ceo(world, task);
+    }
+    task
+}
+
+/// Drives a leaf to a place.
+fn delivered(world: &mut World, task: TaskId, place: Place) -> TaskId {
+    let shape = world.task(task).shape;
+    let mut go = |slug: &str, verb: Verb, words: &[&str]| step(world, task, slug, verb, words);
     go("be-dev-1", Verb::IWillWorkOn, &[]);
     go("be-dev-1", Verb::Commit, &[]);
     go("be-dev-1", Verb::OpenPr, &[]);
@@ -150,16 +243,20 @@ pub(crate) fn prepared(world: &mut World, shape: Shape, place: Place, depends_on
     }
     end_runs(world);
     if shape == Shape::Leaf && place == Place::Ceo {
-        // Work under a parent never comes to the CEO; only its row can be put there.
-        let mut row = Task::clone(world.task(task));
-        row.stage = Stage::Ceo;
-        row.hold = None;
-        row.delivery.merged = None;
-        row.ended_at = None;
-        world.tasks.insert(task, Arc::new(row));
-        ask_ceo(world, task);
+        put_before_ceo(world, task);
     }
     task
+}
+
+/// Work under a parent never comes to the CEO; only its row can be put there.
+fn put_before_ceo(world: &mut World, task: TaskId) {
+    let mut row = Task::clone(world.task(task));
+    row.stage = Stage::Ceo;
+    row.hold = None;
+    row.delivery.merged = None;
+    row.ended_at = None;
+    world.tasks.insert(task, Arc::new(row));
+    ask_ceo(world, task);
 }
 
 fn step(world: &mut World, task: TaskId, slug: &str, verb: Verb, words: &[&str]) {
@@ -268,7 +365,7 @@ pub(crate) fn args(verb: Verb, task: &Task, words: &[&str]) -> Value {
             (_, "") => {
                 args.remove(key);
             }
-            ("criteria", id) => {
+            ("criteria", id) if !id.starts_with('[') => {
                 let key = if verb == Verb::Pass { "criteria_verified" } else { "criteria" };
                 if let Some(Value::Array(rows)) = args.get_mut(key) {
                     rows.retain(|r| r["id"] == id || r["criterion"] == id);
@@ -312,7 +409,36 @@ fn usual(verb: Verb, task: &Task) -> Value {
             "plan": "join the names before greeting",
             "steps": [{ "title": "join", "description": "join the names with commas and and" }],
         }),
-        Verb::OpenPr
+        Verb::IWillPlan => json!({
+            "task_id": id,
+            "plan": "one part for the backend",
+            "steps": [{ "title": "backend", "description": "the backend joins the names" }],
+        }),
+        Verb::Delegate => {
+            let root = task.shape == Shape::Root;
+            let mut args = create_args();
+            args.remove("project");
+            args.extend([
+                ("parent_task_id".to_owned(), id.into()),
+                ("assigned_to".to_owned(), if root { "be-pm" } else { "be-dev-1" }.into()),
+                ("type".to_owned(), if root { "planning" } else { "code" }.into()),
+                ("covers".to_owned(), ids.into()),
+                ("touches".to_owned(), json!(["src/**"])),
+                ("title".to_owned(), format!("Join the names, part {}", task.parts.len() + 1).into()),
+            ]);
+            Value::Object(args)
+        }
+        Verb::DeclareCoverage => json!({ "task_id": id, "criteria": [ids.first()], "reason": "it is checked when the whole is assembled" }),
+        Verb::Reassign => json!({ "task_id": id, "to": "be-dev-2", "reason": "be-dev-1 has too much to do" }),
+        Verb::SubmitUp | Verb::SubmitRoot => json!({
+            "task_id": id,
+            "notes": "every part is in",
+            "resolved_findings": task.open_findings().map(|f| json!({ "finding_id": f.id.to_string(), "note": "mended" })).collect::<Vec<_>>(),
+        }),
+        Verb::PrPass => json!({ "task_id": id, "notes": "the parts fit together" }),
+        Verb::PrFail => json!({ "task_id": id, "findings": [finding("major", 0)], "notes": "the parts do not fit" }),
+        Verb::ClaimGateReview
+        | Verb::OpenPr
         | Verb::SyncBranch
         | Verb::Unclaim
         | Verb::Resume

@@ -8,6 +8,7 @@
 //! git land conflict                     what the next effect of that kind comes to
 //! hold back / settle                    leave effects open / let them come to their results
 //! retire be-qa · wrote be-qa · owned by main-pm     what happened outside of commands
+//! use T-3 · done T-3 · submit           speak of another task / let it be delivered to its end / the company hands the whole in
 //! after 700s · expire · ends be-qa crashed · starts be-qa claim_review · revoke be-qa · tree dirty src/a.rs
 //! ```
 
@@ -137,6 +138,12 @@ impl Play {
                     ["gone"] => Known::No,
                     _ => Known::Unknown("the disk does not answer".into()),
                 };
+                None
+            }
+            ["submit"] => Some(self.system(SystemCommand::Submit { task: self.task })),
+            ["done", number] => {
+                let part = *self.world.tasks.values().find(|t| t.number.to_string() == *number).map(|t| &t.id).unwrap();
+                scene::finish(&mut self.world, part);
                 None
             }
             ["expire"] => Some(self.system(SystemCommand::ExpireLease { task: self.task })),
@@ -282,6 +289,7 @@ impl Play {
                 let found = task.findings.iter().find(|f| f.id.to_string() == *id);
                 same(found.map_or_else(|| "absent".into(), |f| f.status.to_string()), status)
             }
+            ["parts", states @ ..] => same(task.parts.iter().map(|p| p.state.to_string()).collect::<Vec<_>>().join(" "), &states.join(" ")),
             ["findings", n] => same(task.findings.len().to_string(), n),
             ["event", kinds @ ..] => same(outcome.events.join(" "), &kinds.join(" ")),
             ["no", "event"] => same(outcome.events.join(" "), ""),
@@ -301,6 +309,7 @@ impl Play {
                 agents.iter().map(|a| self.world.roster.slug(*a)).collect::<Vec<_>>().join("+")
             }
             NextActor::Ceo(_) => "ceo".into(),
+            NextActor::Company => "company".into(),
             NextActor::Waits(_) => "waits".into(),
             NextActor::Nobody => "nobody".into(),
         };

@@ -98,7 +98,7 @@ super::scenarios! {
         be-dev-1 i_am_done                             -> refused unavailable, try none, working
         tree clean
         be-dev-1 i_am_done criteria=C1                 -> refused tracing_gap, missing acceptance_criterion:C2, try i_am_done, working
-        be-dev-1 i_am_done criteria=[{\"id\":\"C9\",\"evidence\":\"test:a\"}] -> refused tracing_gap
+        be-dev-1 i_am_done criteria=[{\"id\":\"C9\",\"evidence\":\"test:a\"}] -> refused incomplete_input
         be-dev-1 i_am_done                             -> qa
     ";
     every_criterion_is_named_by_its_number: "

@@ -179,6 +179,8 @@ impl World {
             Role::Developer => Verb::IWillWorkOn,
             Role::Qa => Verb::ClaimReview,
             Role::Documenter => Verb::ClaimDocTask,
+            Role::PrReviewer => Verb::ClaimGateReview,
+            Role::CellPm | Role::MainPm if self.task(task).shape.is_assembled() => Verb::IWillPlan,
             _ => Verb::Complete,
         };
         let id = match self.start(slug, task, verb) {
@@ -259,7 +261,13 @@ impl World {
             now: self.now,
             company: COMPANY,
             roster: Arc::clone(&self.roster),
-            inbox: self.inbox.iter().filter(|i| Some(i.task) == task.as_ref().map(|t| t.id) && i.decision.is_none()).cloned().collect(),
+            inbox: self.inbox.iter().filter(|i| i.decision.is_none() && self.concerns(i, task.as_deref(), command)).cloned().collect(),
+            ancestors: self.ancestors(task.as_deref()),
+            descendants: match &command.body {
+                Body::Verb { call, .. } if call.verb() == Verb::Cancel => self.descendants(task.as_deref()),
+                _ => Vec::new(),
+            },
+            named: Vec::new(),
             dependencies: depends_on.iter().filter_map(|id| self.tasks.get(id)).map(|t| TaskBrief::from(&**t)).collect(),
             project: Some(Arc::clone(&self.project)),
             actor_tasks,
@@ -269,6 +277,22 @@ impl World {
             facts: Facts { tree },
             task,
         }
+    }
+
+    fn ancestors(&self, task: Option<&Task>) -> Vec<Arc<Task>> {
+        std::iter::successors(task.and_then(|t| self.tasks.get(&t.parent?)), |t| self.tasks.get(&t.parent?)).cloned().collect()
+    }
+
+    fn descendants(&self, task: Option<&Task>) -> Vec<Arc<Task>> {
+        let open = self.tasks.values().filter(|t| !t.stage.is_terminal());
+        open.filter(|t| self.ancestors(Some(t)).iter().any(|a| Some(a.id) == task.map(|t| t.id))).cloned().collect()
+    }
+
+    /// Whether an inbox item is about the task, or about what ends with it.
+    fn concerns(&self, item: &InboxItem, task: Option<&Task>, command: &Command) -> bool {
+        let cancels = matches!(&command.body, Body::Verb { call, .. } if call.verb() == Verb::Cancel);
+        let below = cancels && self.descendants(task).iter().any(|t| t.id == item.task);
+        below || Some(item.task) == task.map(|t| t.id)
     }
 
     /// The task, the run and the seat a command is about.
@@ -294,7 +318,7 @@ impl World {
                     let task = self.tasks.get(&effect.task());
                     (Some(effect.task()), task.and_then(|t| t.ownership.lease.as_ref()).map(|l| l.spawn), None)
                 }
-                SystemCommand::ExpireLease { task } => (Some(*task), None, None),
+                SystemCommand::ExpireLease { task } | SystemCommand::Submit { task } => (Some(*task), None, None),
             },
         }
     }
@@ -323,6 +347,7 @@ impl World {
         let task = created.or_else(|| snapshot.task.as_ref().map(|t| t.id));
         let cx = Context { actor: command.actor.agent(), at: self.now };
         self.log.extend(decision.events.iter().map(|event| Logged { task, event: event.clone(), cx }));
+        self.log.extend(decision.also.iter().map(|(id, event)| Logged { task: Some(*id), event: event.clone(), cx }));
         if let Some(settles) = decision.settles
             && let Some(n) = self.open.iter().position(|i| i.intent == settles)
         {
@@ -338,11 +363,14 @@ impl World {
                 invariants::task_is_sound(self, self.task(id));
             }
         }
+        for (id, _) in decision.also.iter().filter(|_| self.origin == Origin::Commands) {
+            invariants::task_is_sound(self, self.task(*id));
+        }
         Ok(Accepted { decision, task })
     }
 
     fn write(&mut self, before: &Snapshot, changes: apply::Changes) {
-        if let Some(task) = changes.task {
+        for task in changes.task.into_iter().chain(changes.others) {
             let stored = self.tasks.get(&task.id).map_or(0, |t| t.version);
             assert_eq!(task.version, stored + 1, "a commit raises the version of {} by one", task.number);
             self.tasks.insert(task.id, task);
