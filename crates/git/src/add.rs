@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 
 use roboco_domain::id::ProjectId;
 use roboco_domain::limits::GIT_NETWORK;
-use roboco_domain::vcs::{BranchName, Oid};
+use roboco_domain::vcs::{Base, BranchName, Home, Oid};
 
 use crate::error::{GitError, OrIo, Refusal};
 use crate::objects::oid;
 use crate::origin::{Access, Credential, Origin};
-use crate::repos::{Fetch, Repos, Store, Target};
+use crate::repos::{Fetch, Repos, Store};
 
 /// What was found out about an origin without changing anything anywhere.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -107,7 +107,7 @@ impl Repos {
             std::fs::rename(&new, &dir).or_io("renaming", &new)?;
         }
         let store = Store { dir, ..store };
-        let tip = self.tip(&store, &Target::Origin(store.default_branch.clone()))?;
+        let tip = self.tip(&store, &Base { branch: store.default_branch.clone(), home: Home::Origin })?;
         let warnings = self.oddities(&store, &tip).await?;
         Ok(Added { probe: Probe { tip, ..probe }, warnings })
     }

@@ -2,25 +2,28 @@
 
 use std::path::PathBuf;
 
+use roboco_domain::effect::TreeFor;
 use roboco_domain::id::ProjectId;
-use roboco_domain::vcs::{BranchName, Oid};
+use roboco_domain::vcs::{Base, BranchName, Home, Oid};
 
 use crate::error::{GitError, Refusal};
 use crate::objects::oid;
 use crate::path::RepoPath;
 use crate::refs;
-use crate::repos::{Fetch, Repos, Store, Target, TreeName, branch_ref};
+use crate::repos::{Fetch, Repos, Store, TreeName, branch_ref};
 use crate::status::{self, Untracked};
 use crate::tree::Head;
 
-/// A branch with its writable tree.
+/// A branch, and its writable tree if somebody works in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cut {
     /// Where the branch left its base.
     pub base: Oid,
     /// Tip of the branch.
     pub head: Oid,
-    /// The writable tree.
+    /// Tree of the tip; `None` when the branch has no commit of its own.
+    pub tree: Option<Oid>,
+    /// Where the writable tree of the branch lies; nothing was made there for a branch that work is only merged into.
     pub tree_path: PathBuf,
     /// Whether the branch was there before.
     pub reused: bool,
@@ -40,25 +43,26 @@ pub struct TreeState {
 }
 
 impl Repos {
-    /// Cuts a branch at the tip of `from` and gives it a writable tree. An existing branch is reused with everything on it, and so is
-    /// its tree. Calling again after a crash gives the same branch and the same tree.
+    /// Cuts a branch at the tip of `from`, and gives an author a writable tree of it. An existing branch is reused with everything on
+    /// it, and so is its tree. Calling again after a crash gives the same branch and the same tree. A base of the store is taken as it is
+    /// there; the origin is not spoken to.
     ///
     /// # Errors
     /// `NoBranch` when `from` does not exist; faults of git and of the network.
-    pub async fn cut_branch(&self, project: ProjectId, branch: &BranchName, from: &Target) -> Result<Cut, GitError> {
+    pub async fn cut_branch(&self, project: ProjectId, branch: &BranchName, from: &Base, wanted: TreeFor) -> Result<Cut, GitError> {
         let store = self.store(project)?;
         let name = TreeName::Branch(branch.clone());
         let tree = self.tree(&store, &name);
         let _lock = self.lock(project, &name.slug()).await;
         let own = branch_ref(branch);
         let reused = refs::read(&store.dir, &own)?.is_some();
-        match from {
-            Target::Origin(base) => {
+        match from.home {
+            Home::Origin => {
                 let also_as = (!reused).then_some(branch);
-                self.fetch(&store, Fetch::One { branch: base, also_as }).await?;
+                self.fetch(&store, Fetch::One { branch: &from.branch, also_as }).await?;
             }
-            Target::Branch(_) if reused => {}
-            Target::Branch(_) => {
+            Home::Store if reused => {}
+            Home::Store => {
                 let tip = self.tip(&store, from)?;
                 let call = self.git.call(format!("cutting branch {branch}")).on(&store.dir);
                 call.args(["update-ref", "--no-deref", "-m", "cut", &own, tip.as_str(), &"0".repeat(tip.as_str().len())]).run().await?;
@@ -70,9 +74,15 @@ impl Repos {
             self.set_known_requests(&store, branch, &head, Vec::new());
         }
         let base = if reused { self.merge_base(&store, &self.tip(&store, from)?, &head).await? } else { head.clone() };
-        self.ensure_tree(&store, &tree, Head::Branch(branch), &head).await?;
-        self.finish_step(&store, &tree, branch).await?;
-        Ok(Cut { base, head, tree_path: tree.path, reused })
+        match wanted {
+            TreeFor::Author => {
+                self.ensure_tree(&store, &tree, Head::Branch(branch), &head).await?;
+                self.finish_step(&store, &tree, branch).await?;
+            }
+            TreeFor::Assembly => {}
+        }
+        let committed = if head == base { None } else { Some(self.tree_of(&store, &head).await?) };
+        Ok(Cut { base, head, tree: committed, tree_path: tree.path, reused })
     }
 
     /// The tip of a branch and what its tree holds beyond it.

@@ -3,12 +3,12 @@
 use roboco_domain::id::ProjectId;
 use roboco_domain::limits::EVIDENCE_BUILD;
 use roboco_domain::time::Timestamp;
-use roboco_domain::vcs::Oid;
+use roboco_domain::vcs::{Base, Oid};
 
 use crate::error::GitError;
 use crate::objects::oid;
 use crate::path::{RepoPath, for_people};
-use crate::repos::{Repos, Target};
+use crate::repos::Repos;
 
 /// Bytes of a diff that are read; a file further back than this is listed, but its lines are not shown.
 const READ_BYTES: usize = 32 * 1024 * 1024;
@@ -59,16 +59,23 @@ pub struct CommitInfo {
 impl Repos {
     /// What `head` adds since it left `base`: the changes since their common ancestor. At most `cap_chars` characters of text.
     ///
+    /// Two parts of one whole that both brought in the same newer origin leave several such ancestors; then it is what merging `head`
+    /// would change in `base`, because against any one of them the work of others would show too.
+    ///
     /// # Errors
     /// Faults of git, or commits that are not there.
     pub async fn diff(&self, project: ProjectId, base: &Oid, head: &Oid, cap_chars: usize) -> Result<Diff, GitError> {
         let store = self.store(project)?;
         let doing = format!("comparing {} with {}", head.short(), base.short());
-        let call =
-            self.git.call(doing.clone()).on(&store.dir).deadline(EVIDENCE_BUILD).args(["diff", "--merge-base", "--numstat", "-z", "-p"]);
+        let call = self.git.call(doing.clone()).on(&store.dir).deadline(EVIDENCE_BUILD).args(["diff", "--numstat", "-z", "-p"]);
         let call =
             call.args(["--find-renames", "--no-ext-diff", "--no-textconv", "--no-color", "--submodule=short", "--ignore-submodules=none"]);
-        let answer = call.args([base.as_str(), head.as_str(), "--"]).keep(READ_BYTES).answer().await?;
+        let call = call.keep(READ_BYTES);
+        let mut answer = call.clone().args(["--merge-base", base.as_str(), head.as_str(), "--"]).answer().await?;
+        if answer.code != Some(0) && answer.said.contains("multiple merge bases") {
+            let merged = self.merge(&store, base, head).await?.tree;
+            answer = call.args([base.as_str(), merged.as_str(), "--"]).answer().await?;
+        }
         if answer.code != Some(0) {
             return Err(GitError::Command { doing, said: answer.said });
         }
@@ -95,7 +102,7 @@ impl Repos {
     ///
     /// # Errors
     /// `NoBranch` when the target does not exist.
-    pub async fn log_graph(&self, project: ProjectId, target: &Target, count: usize) -> Result<String, GitError> {
+    pub async fn log_graph(&self, project: ProjectId, target: &Base, count: usize) -> Result<String, GitError> {
         let store = self.store(project)?;
         let tip = self.tip(&store, target)?;
         let call = self.git.call("drawing the history").on(&store.dir);

@@ -1,14 +1,14 @@
-//! Preparing what will land on a target: the merge commit that the origin is then asked to move to.
+//! Preparing what will land on a target: the merge commit that the target is then moved to.
 
 use roboco_domain::id::ProjectId;
 use roboco_domain::time::Timestamp;
-use roboco_domain::vcs::Oid;
+use roboco_domain::vcs::{Base, Home, Oid};
 
 use crate::error::GitError;
 use crate::merge::Merge;
 use crate::objects::{NewCommit, Person, Trailer, message, oid, write_commit};
 use crate::path::RepoPath;
-use crate::repos::{Fetch, Repos, Store, Target};
+use crate::repos::{Repos, Store};
 
 /// How work lands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub struct LandingRequest {
     /// The project.
     pub project: ProjectId,
     /// Where it lands.
-    pub target: Target,
+    pub target: Base,
     /// The reviewed tip of the task's branch.
     pub head: Oid,
     /// First line of the message.
@@ -38,14 +38,15 @@ pub struct LandingRequest {
     pub author: Person,
     /// When it was approved; the same values give the same commit.
     pub at: Timestamp,
-    /// Merge or squash.
+    /// Merge or squash. Only the origin's history can be squashed: a branch of assembled work shows by its ancestry what is in it, so
+    /// there it is always a merge.
     pub method: Method,
 }
 
 /// What is to be done to land.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Landing {
-    /// The commit exists in the store and can be pushed after its tree has passed the gate.
+    /// The commit exists in the store; the target can move to it after its tree has passed the gate.
     Ready {
         /// Tip of the target that it was built on.
         base: Oid,
@@ -61,7 +62,7 @@ pub enum Landing {
         /// The conflicting paths.
         paths: Vec<RepoPath>,
     },
-    /// The target already holds this landing: an earlier push succeeded and its answer was lost.
+    /// The target already holds this landing: an earlier move succeeded and its answer was lost.
     AlreadyLanded {
         /// The commit on the target.
         commit: Oid,
@@ -81,9 +82,7 @@ impl Repos {
     /// `NoBranch` when the target is gone, `NoCommit` when `head` is not there; faults of git and of the network.
     pub async fn prepare_landing(&self, request: &LandingRequest) -> Result<Landing, GitError> {
         let store = self.store(request.project)?;
-        if let Target::Origin(branch) = &request.target {
-            self.fetch(&store, Fetch::One { branch, also_as: None }).await?;
-        }
+        self.refresh(&store, &request.target).await?;
         let base = self.tip(&store, &request.target)?;
         if let Some((commit, tree)) = self.landed_before(&store, &base, request).await? {
             return Ok(Landing::AlreadyLanded { commit, tree });
@@ -93,9 +92,9 @@ impl Repos {
             return Ok(Landing::Conflict { base, paths: conflicts });
         }
         let mut trailers = request.trailers.clone();
-        let parents = match request.method {
-            Method::Merge => vec![&base, &request.head],
-            Method::Squash => {
+        let parents = match (request.target.home, request.method) {
+            (Home::Store, _) | (Home::Origin, Method::Merge) => vec![&base, &request.head],
+            (Home::Origin, Method::Squash) => {
                 trailers.push(Trailer::new(SQUASHED_KEY, request.head.as_str()));
                 vec![&base]
             }

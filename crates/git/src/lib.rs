@@ -3,8 +3,9 @@
 //!
 //! [`Repos`] is the door. Under the data directory it owns
 //! - `repos/<project>.git`: a bare store. Branches of agents are its `refs/heads/*`; what the origin has is `refs/remotes/origin/*`.
-//!   The target branch lives at the origin and nothing there changes before [`Repos::push_landing`].
-//! - `trees/<project>/…`: one writable tree per branch, detached trees for reviewers.
+//!   A base that lives at the origin does not change before [`Repos::push_landing`]. One that lives in the store, the branch of
+//!   assembled work, is a `refs/heads/*` too: parts are cut from it and land on it, and the origin sees none of that.
+//! - `trees/<project>/…`: one writable tree per branch that has an author, detached trees for reviewers.
 //! - `exports/`: copies of a commit without `.git`. `trash/`: trees that were taken away with something still in them.
 //!
 //! Invariants:
@@ -55,6 +56,6 @@ pub use origin::{Access, Credential, Origin};
 pub use path::{InvalidPath, RepoPath};
 pub use pushed::{PushRefusal, Pushed};
 pub use release::{Ended, Released, Unsaved};
-pub use repos::{Repos, Target, TreeName};
+pub use repos::{Repos, TreeName};
 pub use secrets::SecretKind;
 pub use sync::{SyncOutcome, SyncRequest};

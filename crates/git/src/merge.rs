@@ -1,14 +1,14 @@
 //! Merging two commits in the store, without any tree, and pinning what a review looks at.
 
 use roboco_domain::id::ProjectId;
-use roboco_domain::vcs::{BranchName, Oid, Pin};
+use roboco_domain::vcs::{Base, BranchName, Oid, Pin};
 
 use crate::error::{GitError, Refusal};
 use crate::objects::oid;
 use crate::path::RepoPath;
-use crate::repos::{Fetch, Repos, Store, Target};
+use crate::repos::{Repos, Store};
 
-/// How new the answer about the origin must be.
+/// How new the answer about the origin must be. What is known about a base in the store is always true.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Freshness {
     /// Ask the origin now; a verdict or a landing is built on it.
@@ -38,10 +38,10 @@ impl Repos {
     ///
     /// # Errors
     /// `NoBranch` when the target does not exist, `NoCommit` when `head` does not; faults of git and of the network.
-    pub async fn pin(&self, project: ProjectId, target: &Target, head: &Oid, freshness: Freshness) -> Result<Pinned, GitError> {
+    pub async fn pin(&self, project: ProjectId, target: &Base, head: &Oid, freshness: Freshness) -> Result<Pinned, GitError> {
         let store = self.store(project)?;
-        if let (Target::Origin(branch), Freshness::Fetch) = (target, freshness) {
-            self.fetch(&store, Fetch::One { branch, also_as: None }).await?;
+        if freshness == Freshness::Fetch {
+            self.refresh(&store, target).await?;
         }
         let base = self.tip(&store, target)?;
         let Merge { tree, conflicts } = self.merge(&store, &base, head).await?;
@@ -95,7 +95,7 @@ impl Repos {
     ///
     /// # Errors
     /// `NoBranch` when one of them does not exist.
-    pub async fn is_up_to_date(&self, project: ProjectId, branch: &BranchName, target: &Target) -> Result<bool, GitError> {
+    pub async fn is_up_to_date(&self, project: ProjectId, branch: &BranchName, target: &Base) -> Result<bool, GitError> {
         let store = self.store(project)?;
         self.contains(&store, &self.branch_tip(&store, branch)?, &self.tip(&store, target)?).await
     }

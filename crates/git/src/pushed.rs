@@ -1,16 +1,16 @@
-//! Moving a target to a prepared commit: the one place where an origin changes.
+//! Moving a target to a prepared commit: the one place where an origin changes, or a branch of assembled work.
 
 use std::path::Path;
 
 use roboco_domain::id::ProjectId;
 use roboco_domain::limits::GIT_NETWORK;
-use roboco_domain::vcs::{BranchName, Oid};
+use roboco_domain::vcs::{Base, BranchName, Home, Oid};
 
 use crate::error::GitError;
 use crate::origin::Origin;
 use crate::path::{RepoPath, some_paths};
 use crate::refs::{self, Expected};
-use crate::repos::{Fetch, Repos, Store, Target, TreeName, branch_ref};
+use crate::repos::{Repos, Store, TreeName, branch_ref};
 use crate::status::{self, Untracked};
 
 /// How moving a target went.
@@ -66,19 +66,21 @@ impl Repos {
     /// Moves the target to `commit` if it is still at `expected_base`; `commit` must descend from it. Asking again after the answer
     /// was lost gives `Landed`.
     ///
-    /// In a folder where the branch is checked out, files move together with the branch; untracked files stay.
+    /// In a folder where the branch is checked out, files move together with the branch; untracked files stay. A target that lives in the
+    /// store moves there, and its tree with it if it has one; the origin is not spoken to.
     ///
     /// # Errors
     /// Faults of git and of the network; the target may then have moved or not, so ask again.
-    pub async fn push_landing(&self, project: ProjectId, target: &Target, commit: &Oid, expected_base: &Oid) -> Result<Pushed, GitError> {
+    pub async fn push_landing(&self, project: ProjectId, target: &Base, commit: &Oid, expected_base: &Oid) -> Result<Pushed, GitError> {
         let store = self.store(project)?;
-        match target {
-            Target::Origin(branch) => self.push_to_origin(&store, branch, commit, expected_base).await,
-            Target::Branch(branch) => self.move_own_branch(&store, branch, commit, expected_base).await,
+        match target.home {
+            Home::Origin => self.push_to_origin(&store, target, commit, expected_base).await,
+            Home::Store => self.move_own_branch(&store, &target.branch, commit, expected_base).await,
         }
     }
 
-    async fn push_to_origin(&self, store: &Store, branch: &BranchName, commit: &Oid, expected: &Oid) -> Result<Pushed, GitError> {
+    async fn push_to_origin(&self, store: &Store, target: &Base, commit: &Oid, expected: &Oid) -> Result<Pushed, GitError> {
+        let branch = &target.branch;
         let doing = format!("pushing {} to {branch} of {}", commit.short(), store.origin);
         let call =
             self.git.call(doing.clone()).on(&store.dir).deadline(GIT_NETWORK).args(["push", "--porcelain", "--no-verify", "--no-signed"]);
@@ -99,8 +101,8 @@ impl Repos {
             Answered::Protected(said) => Ok(Pushed::Refused(PushRefusal::Protected(said))),
             Answered::NoAccess(said) => Ok(Pushed::Refused(PushRefusal::NoAccess(said))),
             Answered::Moved => {
-                self.fetch(store, Fetch::One { branch, also_as: None }).await?;
-                let tip = self.tip(store, &Target::Origin(branch.clone()))?;
+                self.refresh(store, target).await?;
+                let tip = self.tip(store, target)?;
                 if self.contains(store, &tip, commit).await? {
                     Ok(Pushed::Landed)
                 } else if tip != *expected {

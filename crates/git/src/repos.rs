@@ -9,7 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use roboco_domain::id::ProjectId;
 use roboco_domain::limits::{GIT_CLONE, GIT_NETWORK};
-use roboco_domain::vcs::{BranchName, Oid};
+use roboco_domain::vcs::{Base, BranchName, Home, Oid};
 use sha2::{Digest, Sha256};
 use tokio::sync::OwnedMutexGuard;
 
@@ -37,38 +37,6 @@ pub struct Repos {
 
 /// Commits and the keys of the requests that made them.
 pub(crate) type Requests = Vec<(Oid, String)>;
-
-/// A branch that work starts from and lands on.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Target {
-    /// A branch of the origin, such as its default branch.
-    Origin(BranchName),
-    /// A branch of the store: the branch of a parent task.
-    Branch(BranchName),
-}
-
-impl Target {
-    /// The branch's name.
-    pub fn branch(&self) -> &BranchName {
-        match self {
-            Self::Origin(branch) | Self::Branch(branch) => branch,
-        }
-    }
-
-    pub(crate) fn ref_name(&self) -> String {
-        match self {
-            Self::Origin(branch) => format!("refs/remotes/origin/{branch}"),
-            Self::Branch(branch) => branch_ref(branch),
-        }
-    }
-
-    pub(crate) fn place(&self) -> &'static str {
-        match self {
-            Self::Origin(_) => "at the origin",
-            Self::Branch(_) => "in this project's repository",
-        }
-    }
-}
 
 /// Which tree of a project.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -132,6 +100,14 @@ fn branch_slug(branch: &BranchName) -> String {
 
 pub(crate) fn branch_ref(branch: &BranchName) -> String {
     format!("refs/heads/{branch}")
+}
+
+/// The ref of the store that tells where a base was last seen.
+fn base_ref(base: &Base) -> String {
+    match base.home {
+        Home::Origin => format!("refs/remotes/origin/{}", base.branch),
+        Home::Store => branch_ref(&base.branch),
+    }
 }
 
 /// One project's bare store.
@@ -290,14 +266,25 @@ impl Repos {
         Ok((answer.code != Some(0)).then_some(answer.said))
     }
 
-    /// The tip of a target as it was last seen.
-    pub(crate) fn tip(&self, store: &Store, target: &Target) -> Result<Oid, GitError> {
-        refs::read(&store.dir, &target.ref_name())?
-            .ok_or_else(|| Refusal::NoBranch { branch: target.branch().clone(), place: target.place() }.into())
+    /// Asks the origin for a base's tip. One of the store is always known.
+    pub(crate) async fn refresh(&self, store: &Store, base: &Base) -> Result<(), GitError> {
+        match base.home {
+            Home::Origin => self.fetch(store, Fetch::One { branch: &base.branch, also_as: None }).await,
+            Home::Store => Ok(()),
+        }
+    }
+
+    /// The tip of a base as it was last seen.
+    pub(crate) fn tip(&self, store: &Store, base: &Base) -> Result<Oid, GitError> {
+        let place = match base.home {
+            Home::Origin => "at the origin",
+            Home::Store => "in this project's repository",
+        };
+        refs::read(&store.dir, &base_ref(base))?.ok_or_else(|| Refusal::NoBranch { branch: base.branch.clone(), place }.into())
     }
 
     pub(crate) fn branch_tip(&self, store: &Store, branch: &BranchName) -> Result<Oid, GitError> {
-        self.tip(store, &Target::Branch(branch.clone()))
+        self.tip(store, &Base { branch: branch.clone(), home: Home::Store })
     }
 
     pub(crate) fn remember_tree(&self, commit: &Oid, tree: &Oid) {

@@ -2,13 +2,13 @@
 
 use roboco_domain::id::ProjectId;
 use roboco_domain::time::Timestamp;
-use roboco_domain::vcs::{BranchName, Oid};
+use roboco_domain::vcs::{Base, BranchName, Oid};
 
 use crate::error::{GitError, Refusal};
 use crate::merge::Merge;
 use crate::objects::{NewCommit, Person, Trailer, message, write_commit};
 use crate::path::{RepoPath, some_paths};
-use crate::repos::{Fetch, Repos, Target, TreeName};
+use crate::repos::{Repos, TreeName};
 use crate::status::{self, Untracked};
 use crate::tree::{Step, read_optional, write_atomically};
 
@@ -20,7 +20,7 @@ pub struct SyncRequest {
     /// The branch that gets the new commits.
     pub branch: BranchName,
     /// Where they come from.
-    pub target: Target,
+    pub target: Base,
     /// Lines at the end of the merge's message.
     pub trailers: Vec<Trailer>,
     /// Who asked for it.
@@ -54,9 +54,7 @@ impl Repos {
             let listed = read_optional(&tree.conflicts_file())?.unwrap_or_default();
             return Ok(SyncOutcome::Conflict(listed.split('\0').filter(|path| !path.is_empty()).map(unhex).collect()));
         }
-        if let Target::Origin(base) = target {
-            self.fetch(&store, Fetch::One { branch: base, also_as: None }).await?;
-        }
+        self.refresh(&store, target).await?;
         let (theirs, ours) = (self.tip(&store, target)?, self.branch_tip(&store, branch)?);
         if self.contains(&store, &ours, &theirs).await? {
             return Ok(SyncOutcome::UpToDate);
@@ -77,7 +75,7 @@ impl Repos {
             parents: &[&ours, &theirs],
             author,
             at: Some(*at),
-            message: message(&format!("Merge {} into {branch}", target.branch()), "", trailers),
+            message: message(&format!("Merge {} into {branch}", target.branch), "", trailers),
         };
         let commit = write_commit(&self.git, &store, commit).await?;
         self.advance(&store, &tree, branch, &ours, &commit, "sync").await?;

@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
+use roboco_domain::effect::TreeFor;
 use roboco_git::{CommitOutcome, CommitProblem, Freshness, Landing, Pushed, TreeName, Unsaved};
 
 use crate::world::{World, git, leaf, main, make_origin, try_git, write};
@@ -184,7 +185,7 @@ async fn a_fetched_repository_with_a_malformed_tree_is_refused() {
     let tree = git(&world.origin, &["hash-object", "-t", "tree", "-w", "--literally", file.to_str().unwrap()]).await;
     let commit = git(&world.origin, &["commit-tree", "-p", "main", "-m", "evil", &tree]).await;
     git(&world.origin, &["update-ref", "refs/heads/main", &commit]).await;
-    let error = world.repos.cut_branch(world.project, &leaf(), &main()).await.unwrap_err();
+    let error = world.repos.cut_branch(world.project, &leaf(), &main(), TreeFor::Author).await.unwrap_err();
     assert!(error.to_string().contains(".git"), "{error}");
     assert_eq!(world.repos.branch_head(world.project, &leaf()).unwrap(), None);
 }

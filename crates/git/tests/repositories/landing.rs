@@ -3,10 +3,11 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
+use roboco_domain::effect::TreeFor;
 use roboco_domain::vcs::Oid;
-use roboco_git::{Landing, Method, PushRefusal, Pushed, Target};
+use roboco_git::{Landing, Method, PushRefusal, Pushed};
 
-use crate::world::{World, branch, git, leaf, main, make_origin, write};
+use crate::world::{World, at_origin, branch, git, in_store, leaf, main, make_origin, write};
 
 /// A world whose leaf has one commit, and a landing that is ready.
 async fn ready(world: &World) -> (Oid, Oid, Oid) {
@@ -152,10 +153,10 @@ async fn another_tasks_merge_of_the_same_commit_is_not_adopted() {
 async fn work_lands_on_a_parents_branch_with_its_tree() {
     let world = World::new().await;
     let parent = branch("feature/main_pm/t9");
-    let on_parent = Target::Branch(parent.clone());
+    let on_parent = in_store(&parent);
     let origin = world.origin_as_it_is();
-    let above = world.repos.cut_branch(world.project, &parent, &main()).await.unwrap();
-    let cut = world.repos.cut_branch(world.project, &leaf(), &on_parent).await.unwrap();
+    let above = world.repos.cut_branch(world.project, &parent, &main(), TreeFor::Author).await.unwrap();
+    let cut = world.repos.cut_branch(world.project, &leaf(), &on_parent, TreeFor::Author).await.unwrap();
     assert_eq!(cut.base, above.head);
     write(&cut.tree_path, "hello.txt", "hello\n");
     let head = world.commit("r1").await.oid;
@@ -196,16 +197,16 @@ async fn work_lands_on_a_parents_branch_with_its_tree() {
 #[tokio::test]
 async fn a_target_that_is_gone_is_named() {
     let world = World::new().await;
-    let gone = Target::Origin(branch("release/9"));
-    let error = world.repos.cut_branch(world.project, &leaf(), &gone).await.unwrap_err();
+    let gone = at_origin("release/9");
+    let error = world.repos.cut_branch(world.project, &leaf(), &gone, TreeFor::Author).await.unwrap_err();
     assert_eq!(error.to_string(), "there is no branch release/9 at the origin: create it there, or choose another branch");
     assert!(!error.is_retryable());
     // A branch that became a folder of branches does not block the new ones.
     git(&world.origin, &["branch", "release"]).await;
-    world.repos.cut_branch(world.project, &branch("x"), &Target::Origin(branch("release"))).await.unwrap();
+    world.repos.cut_branch(world.project, &branch("x"), &at_origin("release"), TreeFor::Author).await.unwrap();
     git(&world.origin, &["branch", "-D", "release"]).await;
     git(&world.origin, &["branch", "release/9"]).await;
-    world.repos.cut_branch(world.project, &leaf(), &gone).await.unwrap();
+    world.repos.cut_branch(world.project, &leaf(), &gone, TreeFor::Author).await.unwrap();
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use roboco_domain::effect::TreeFor;
 use roboco_domain::limits::EVIDENCE_DIFF_CHARS;
 use roboco_git::{Freshness, Landing, Pushed, TreeName, Unsaved};
 
@@ -66,7 +67,7 @@ async fn agents_of_one_project_do_not_disturb_each_other() {
         let world = std::sync::Arc::clone(&world);
         tokio::spawn(async move {
             let own = crate::world::branch(&format!("feature/backend/t{n}"));
-            let cut = world.repos.cut_branch(world.project, &own, &main()).await.unwrap();
+            let cut = world.repos.cut_branch(world.project, &own, &main(), TreeFor::Author).await.unwrap();
             write(&cut.tree_path, &format!("{n}.txt"), "x\n");
             let mut request = world.request(&format!("r{n}"));
             request.branch = own.clone();

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "the lint does not know that the helpers of tests are tests too")]
 
 mod adding;
+mod assembling;
 mod committing;
 mod crashes;
 mod hostile;

@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::time::{Duration, SystemTime};
 
+use roboco_domain::effect::TreeFor;
 use roboco_git::{Ended, Released, TreeName, Unsaved};
 
 use crate::world::{World, git, leaf, main, write};
@@ -82,7 +83,7 @@ async fn a_removed_branch_keeps_its_commits_for_a_while() {
     let left = git(&world.store(), &["for-each-ref", "--format=%(refname)", "refs/roboco", "refs/heads"]).await;
     assert_eq!(left, "");
     // The name is free again.
-    assert!(!world.repos.cut_branch(world.project, &leaf(), &main()).await.unwrap().reused);
+    assert!(!world.repos.cut_branch(world.project, &leaf(), &main(), TreeFor::Author).await.unwrap().reused);
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
+use roboco_domain::effect::TreeFor;
 use roboco_domain::vcs::Oid;
 use roboco_git::{Access, Credential, Git, GitError, Landing, Origin, PushRefusal, Pushed, Refusal};
 
@@ -66,7 +67,7 @@ async fn an_origin_without_write_access_is_read_only_with_a_sentence() {
     program(&bin, "ssh", "echo 'ssh: connect to host host.invalid port 22: Connection refused' >&2; exit 255");
     let error = world.repos.push_landing(world.project, &main(), &commit, &base).await.unwrap_err();
     assert!(error.is_retryable() && error.to_string().contains("Connection refused"), "an outage is no refusal: {error}");
-    let error = world.repos.cut_branch(world.project, &crate::world::branch("x"), &main()).await.unwrap_err();
+    let error = world.repos.cut_branch(world.project, &crate::world::branch("x"), &main(), TreeFor::Author).await.unwrap_err();
     assert!(error.is_retryable(), "{error}");
 }
 

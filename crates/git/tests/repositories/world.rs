@@ -5,12 +5,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use roboco_domain::effect::TreeFor;
 use roboco_domain::id::ProjectId;
 use roboco_domain::time::Timestamp;
-use roboco_domain::vcs::{BranchName, Oid};
+use roboco_domain::vcs::{Base, BranchName, Home, Oid};
 use roboco_git::{
-    CommitOutcome, CommitProblem, CommitRequest, Committed, Credential, Cut, Git, LandingRequest, Method, Origin, Person, Repos, Target,
-    Trailer,
+    CommitOutcome, CommitProblem, CommitRequest, Committed, Credential, Cut, Git, LandingRequest, Method, Origin, Person, Repos, Trailer,
 };
 use roboco_process::{OutputCap, Process};
 use tempfile::TempDir;
@@ -58,8 +58,17 @@ pub(crate) fn branch(name: &str) -> BranchName {
     BranchName::new(name).unwrap()
 }
 
-pub(crate) fn main() -> Target {
-    Target::Origin(branch("main"))
+pub(crate) fn main() -> Base {
+    at_origin("main")
+}
+
+pub(crate) fn at_origin(name: &str) -> Base {
+    Base { branch: branch(name), home: Home::Origin }
+}
+
+/// The branch of assembled work.
+pub(crate) fn in_store(branch: &BranchName) -> Base {
+    Base { branch: branch.clone(), home: Home::Store }
 }
 
 pub(crate) fn leaf() -> BranchName {
@@ -115,7 +124,7 @@ impl World {
     }
 
     pub(crate) async fn cut(&self) -> Cut {
-        self.repos.cut_branch(self.project, &leaf(), &main()).await.unwrap()
+        self.repos.cut_branch(self.project, &leaf(), &main(), TreeFor::Author).await.unwrap()
     }
 
     pub(crate) fn store(&self) -> PathBuf {
