@@ -3,7 +3,6 @@
 use std::fs::{self, FileTimes, OpenOptions};
 use std::time::{Duration, SystemTime};
 
-use roboco_domain::effect::TreeFor;
 use roboco_git::{CommitOutcome, Landing, Pushed, SyncOutcome, SyncRequest};
 
 use crate::world::{World, git, leaf, main, write};
@@ -42,7 +41,7 @@ async fn a_cut_is_finished_wherever_it_stopped() {
     ];
     for (what, undo) in &undone {
         undo();
-        let again = world.repos.cut_branch(world.project, &leaf(), &main(), TreeFor::Author).await.unwrap();
+        let again = world.cut().await;
         assert_eq!(
             (&again.base, &again.head, &again.tree_path, again.reused),
             (&first.base, &first.head, &first.tree_path, true),

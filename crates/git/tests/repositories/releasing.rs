@@ -4,10 +4,9 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::time::{Duration, SystemTime};
 
-use roboco_domain::effect::TreeFor;
 use roboco_git::{Ended, Released, TreeName, Unsaved};
 
-use crate::world::{World, git, leaf, main, write};
+use crate::world::{World, git, leaf, write};
 
 #[tokio::test]
 async fn unsaved_work_is_in_a_ref_before_the_tree_goes() {
@@ -83,7 +82,7 @@ async fn a_removed_branch_keeps_its_commits_for_a_while() {
     let left = git(&world.store(), &["for-each-ref", "--format=%(refname)", "refs/roboco", "refs/heads"]).await;
     assert_eq!(left, "");
     // The name is free again.
-    assert!(!world.repos.cut_branch(world.project, &leaf(), &main(), TreeFor::Author).await.unwrap().reused);
+    assert!(!world.cut().await.reused);
 }
 
 #[tokio::test]
