@@ -137,7 +137,12 @@ impl Company {
             "agent": agent.slug,
             "verb": spawn.verb,
             "round": task.counters.revisions,
+            "shape": task.shape,
+            "team": task.team,
+            "cells": task.cells,
+            "parts": task.parts.iter().map(|p| json!({ "task": p.number.to_string(), "team": p.team, "state": p.state })).collect::<Vec<_>>(),
             "criteria": task.criteria.iter().map(|c| json!({ "id": c.id.to_string(), "text": c.text })).collect::<Vec<_>>(),
+            "journal": task.journal.iter().map(|n| n.text.as_str()).collect::<Vec<_>>(),
             "findings": task.open_findings().map(|f| json!({ "id": f.id.to_string(), "expected": f.expected, "actual": f.actual }))
                 .collect::<Vec<_>>(),
         });
@@ -155,6 +160,39 @@ mod tests {
         let written = std::fs::read_to_string(file).unwrap_or_default();
         let how = "write it again with `cargo run -q -p roboco-company --example verbs > docs/verbs.md`";
         assert!(written == verb_reference(), "docs/verbs.md is old: {how}");
+    }
+
+    #[test]
+    fn every_role_that_is_started_has_a_prompt_that_speaks_of_its_first_verbs() {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../company/prompts");
+        let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        let texts = files.map(|path| (path.file_name().unwrap().to_string_lossy().into_owned(), std::fs::read_to_string(path).unwrap()));
+        let prompts = Prompts::load(texts.collect()).unwrap();
+        let company = roboco_domain::id::CompanyId::new(uuid::Uuid::nil());
+        let roster = roboco_domain::roster::Roster::parse(company, include_str!("../../../company/roster.toml")).unwrap();
+        let first: &[(&str, &[Verb])] = &[
+            ("be-dev-1", &[Verb::IWillWorkOn]),
+            ("be-qa", &[Verb::ClaimReview]),
+            ("be-doc", &[Verb::ClaimDocTask]),
+            ("be-pm", &[Verb::IWillPlan, Verb::Complete, Verb::Unblock, Verb::SubmitUp]),
+            ("main-pm", &[Verb::IWillPlan, Verb::Complete, Verb::Unblock, Verb::SubmitRoot]),
+            ("be-pr-reviewer", &[Verb::ClaimGateReview]),
+        ];
+        for (slug, verbs) in first {
+            let agent = roster.by_slug(slug).unwrap();
+            let text = prompts.render(agent, "greeter").unwrap();
+            let rules = text.split("## Your role").nth(1).unwrap_or_else(|| panic!("{slug} has no prompt of its own"));
+            for verb in *verbs {
+                assert!(standard_rules().grants(*verb, agent.role) && rules.contains(&format!("`{verb}`")), "{slug}: {verb}");
+            }
+            // What a prompt names must exist.
+            for word in
+                rules.split('`').skip(1).step_by(2).filter(|w| w.contains('_') && w.bytes().all(|b| b.is_ascii_lowercase() || b == b'_'))
+            {
+                let known = standard_rules().granted(agent.role).iter().any(|v| v.as_str() == word || signature(*v).contains(word));
+                assert!(known, "{slug} is told of `{word}`");
+            }
+        }
     }
 
     #[test]

@@ -1,11 +1,18 @@
 //! Briefings and evidence: what a role is told about a task, from the company's own records and bounded reads of git.
 
+use roboco_domain::id::CriterionNumber;
+use roboco_domain::input::clamp;
 use roboco_domain::limits;
-use roboco_domain::task::Task;
+use roboco_domain::role::Role;
+use roboco_domain::task::{Shape, Stage, Task};
+use roboco_domain::vcs::Oid;
 use serde_json::{Map, Value, json};
 
 use crate::Company;
 use crate::fault::Fault;
+
+/// Characters of what is told about each work a task is a part of.
+const ABOVE_CHARS: usize = 1500;
 
 impl Company {
     /// The full briefing of a task: what is wanted, how far it is, what others wrote.
@@ -36,6 +43,10 @@ impl Company {
             "open_findings": self.findings(task, Which::Open),
             "notes": self.journal(task),
             "dependencies": dependencies,
+            "part_of": self.part_of(task).await?,
+            "parts": self.parts(task),
+            "cells_asked_for": task.cells,
+            "you_can_delegate_to": self.delegates(task),
         });
         let mut map = Map::new();
         map.insert("task_handoff".into(), without_empty(handoff));
@@ -45,8 +56,8 @@ impl Company {
     /// The evidence pack of a task. Git gets one bounded read; what could not be read is said.
     pub async fn evidence(&self, task: &Task) -> Map<String, Value> {
         let mut gaps = Vec::new();
-        let diff = match (&task.delivery.base, &task.delivery.head) {
-            (Some(base), Some(head)) => {
+        let diff = match compared(task) {
+            Some((base, head)) => {
                 let read = self.repos.diff(task.project, base, head, limits::EVIDENCE_DIFF_CHARS);
                 match tokio::time::timeout(limits::EVIDENCE_BUILD, read).await {
                     Ok(Ok(diff)) => diff,
@@ -60,7 +71,7 @@ impl Company {
                     }
                 }
             }
-            _ => Default::default(),
+            None => Default::default(),
         };
         let pack = json!({
             "title": task.title,
@@ -75,6 +86,7 @@ impl Company {
                 .map(|c| json!({ "commit": c.oid.short(), "subject": c.subject, "by": self.roster.slug(c.by), "files": c.files }))
                 .collect::<Vec<_>>(),
             "acceptance_criteria": criteria(task),
+            "parts": self.parts(task),
             "gate": task.gate.as_ref().map(|g| json!({ "verdict": g.verdict, "summary": g.summary })),
             "findings": self.findings(task, Which::All),
             "docs": task.docs.as_ref().map(|d| json!({ "files": d.files, "notes": d.notes })),
@@ -84,6 +96,44 @@ impl Company {
         match without_empty(pack) {
             Value::Object(map) => map,
             _ => Map::new(),
+        }
+    }
+
+    /// What was asked for further up, nearest first, and which criteria of it this task answers for.
+    async fn part_of(&self, task: &Task) -> Result<Vec<Value>, Fault> {
+        let mut below = task.id;
+        let mut told = Vec::new();
+        for above in self.ancestors(task).await? {
+            let covers = above.parts.iter().find(|p| p.id == below).map(|p| p.covers.as_slice()).unwrap_or_default();
+            told.push(without_empty(json!({
+                "task": above.number.to_string(),
+                "title": above.title,
+                "description": clamp(&above.description, ABOVE_CHARS),
+                "covers": covered(&above, covers),
+            })));
+            below = above.id;
+        }
+        Ok(told)
+    }
+
+    fn parts(&self, task: &Task) -> Vec<Value> {
+        let part = |p: &roboco_domain::task::Part| {
+            without_empty(json!({
+                "task": p.number.to_string(), "title": p.title, "team": p.team, "assignee": self.roster.slug(p.assignee), "state": p.state,
+                "covers": p.covers.iter().map(ToString::to_string).collect::<Vec<_>>(), "touches": p.touches,
+                "merged": p.merged.as_ref().map(Oid::short),
+            }))
+        };
+        task.parts.iter().map(part).collect()
+    }
+
+    /// Slugs of those whom the PM of assembled work can give parts to.
+    fn delegates(&self, task: &Task) -> Vec<String> {
+        let slugs = |role, team| self.roster.seats(role, team).map(|a| a.slug.clone()).collect::<Vec<_>>();
+        match task.shape {
+            Shape::Root => self.roster.cells().iter().flat_map(|c| slugs(Role::CellPm, &c.team)).collect(),
+            Shape::CellParent => slugs(Role::Developer, &task.team),
+            _ => Vec::new(),
         }
     }
 
@@ -112,10 +162,26 @@ enum Which {
     All,
 }
 
+/// The commits to show: those of an open review as they were pinned, otherwise all that were made since the branch was cut.
+fn compared(task: &Task) -> Option<(&Oid, &Oid)> {
+    let judged = matches!(task.stage, Stage::Qa | Stage::Gate);
+    match task.review.as_ref().filter(|r| judged && r.passed.is_none()) {
+        Some(review) => Some((&review.pin.base, &review.pin.head)),
+        None => task.delivery.base.as_ref().zip(task.delivery.head.as_ref()),
+    }
+}
+
+fn covered(task: &Task, numbers: &[CriterionNumber]) -> Vec<Value> {
+    let known = numbers.iter().filter_map(|id| task.criterion(*id));
+    known.map(|c| json!({ "id": c.id.to_string(), "text": c.text })).collect()
+}
+
 fn criteria(task: &Task) -> Vec<Value> {
     task.criteria
         .iter()
-        .map(|c| without_empty(json!({ "id": c.id.to_string(), "text": c.text, "evidence": c.evidence, "verdict": c.verdict })))
+        .map(|c| {
+            without_empty(json!({ "id": c.id.to_string(), "text": c.text, "evidence": c.evidence, "verdict": c.verdict, "kept": c.kept }))
+        })
         .collect()
 }
 

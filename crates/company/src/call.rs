@@ -106,10 +106,10 @@ impl Company {
         let role = request.actor.role();
         let mut envelope = Envelope::accepted(standard_rules(), role, task.as_deref(), answer, request.correlation);
         if let Some(task) = &task {
-            if matches!(request.verb, Verb::ClaimReview | Verb::ClaimDocTask | Verb::Evidence) {
+            if matches!(request.verb, Verb::ClaimReview | Verb::ClaimDocTask | Verb::ClaimGateReview | Verb::Evidence) {
                 envelope.evidence.extend(self.evidence(task).await);
             }
-            if matches!(request.verb, Verb::IWillWorkOn | Verb::Resume | Verb::ClaimReview | Verb::ClaimDocTask) {
+            if needs_briefing(request.verb) {
                 envelope.context_briefing.extend(self.briefing(task).await?);
             }
         }
@@ -162,6 +162,11 @@ impl Company {
         }
         Ok(facts)
     }
+}
+
+/// Whether a verb starts somebody's part, so that its answer says what the part is about.
+const fn needs_briefing(verb: Verb) -> bool {
+    matches!(verb, Verb::IWillWorkOn | Verb::IWillPlan | Verb::Resume | Verb::ClaimReview | Verb::ClaimDocTask | Verb::ClaimGateReview)
 }
 
 /// What verb and arguments a replay key stands for.

@@ -10,9 +10,9 @@ use roboco_domain::id::{AgentId, CorrelationId, TaskId, TaskRef};
 use roboco_domain::limits;
 use roboco_domain::rejection::{Kind, Rejection, Remedy};
 use roboco_domain::snapshot::{Answer, Facts, Snapshot};
-use roboco_domain::task::{Task, TaskBrief};
-use roboco_domain::verb::Call;
-use roboco_store::{CommitRequest, Committed, IntentState, Replay, Resolved};
+use roboco_domain::task::{Stage, Task, TaskBrief};
+use roboco_domain::verb::{Call, Verb};
+use roboco_store::{CommitRequest, Committed, IntentState, Replay, Resolved, TaskEvents};
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
@@ -97,11 +97,10 @@ impl Company {
             }
             let rows = changes(&world, command, &decision);
             let task = rows.task.clone().or_else(|| world.task.clone());
-            let moved = match (&world.task, &rows.task) {
-                (Some(before), Some(after)) if before.stage != after.stage => Some((before.stage, after.stage)),
-                _ => None,
-            };
-            let concerns_plan = decision.events.iter().any(wakes_plan) || decision.settles.is_some();
+            let moved = world.task.as_ref().zip(rows.task.as_ref()).and_then(|(before, after)| moved(before, after));
+            let also = grouped(&world, &rows.others, decision.also);
+            let facts = decision.events.iter().chain(also.iter().flat_map(|it| &it.events));
+            let concerns_plan = facts.into_iter().any(wakes_plan) || decision.settles.is_some();
             let request = CommitRequest {
                 at: world.now,
                 actor: command.actor.agent(),
@@ -110,6 +109,7 @@ impl Company {
                 task: task.as_ref().map(|t| t.id),
                 moved,
                 events: decision.events,
+                also,
                 changes: rows,
                 numbers: world.next,
                 effects: decision.effects.clone(),
@@ -175,39 +175,36 @@ impl Company {
             Some(agent) => Some(store.seat(agent).await?),
             None => None,
         };
-        let (project, named) = match &command.body {
-            Body::Verb { call, .. } => match &**call {
-                Call::CreateTask(args) => {
-                    let named = match self.references(&args.depends_on.0).await? {
-                        Ok(ids) => ids,
-                        Err(rejection) => return Ok(Err(rejection)),
-                    };
-                    (store.project_by_slug(args.project.trim()).await?, named)
-                }
-                _ => (None, Vec::new()),
-            },
-            Body::AddProject(new) => (store.project_by_slug(&new.slug).await?, Vec::new()),
-            Body::System(_) => (None, Vec::new()),
+        let named = match self.named(&command.body).await? {
+            Ok(named) => named,
+            Err(rejection) => return Ok(Err(rejection)),
         };
-        let project = match (&task, project) {
+        let project = match (&task, &command.body) {
             (Some(task), _) => store.project(task.project).await?,
-            (None, project) => project,
+            (None, Body::AddProject(new)) => store.project_by_slug(&new.slug).await?,
+            (None, Body::Verb { call, .. }) => match &**call {
+                Call::CreateTask(args) => store.project_by_slug(args.project.trim()).await?,
+                _ => None,
+            },
+            (None, Body::System(_)) => None,
         };
-        let depends_on = task.as_ref().map_or(named, |t| t.depends_on.clone());
-        let mut dependencies = Vec::with_capacity(depends_on.len());
-        for id in depends_on {
-            if let Some(task) = store.task(id).await? {
-                dependencies.push(TaskBrief::from(&*task));
-            }
-        }
+        let (ancestors, dependencies) = match &task {
+            Some(task) => (self.ancestors(task).await?, self.briefs(&task.depends_on).await?),
+            None => (Vec::new(), Vec::new()),
+        };
+        let descendants = match (&task, &command.body) {
+            (Some(task), Body::Verb { call, .. }) if call.verb() == Verb::Cancel => self.descendants(task.id).await?,
+            _ => Vec::new(),
+        };
         let actor_tasks = match &command.actor {
             Actor::Agent(agent) => self.tasks_of(agent.agent, subject).await?,
             Actor::Ceo(_) | Actor::System(_) => Vec::new(),
         };
-        let inbox = match &task {
-            Some(task) => store.open_inbox(Some(task.id)).await?,
-            None => Vec::new(),
-        };
+        // What waits for the CEO about a task below is decided with it.
+        let mut inbox = Vec::new();
+        for task in task.iter().chain(&descendants) {
+            inbox.extend(store.open_inbox(Some(task.id)).await?);
+        }
         Ok(Ok(Snapshot {
             now: self.clock.now(),
             company: store.company(),
@@ -215,6 +212,9 @@ impl Company {
             task,
             project,
             dependencies,
+            ancestors,
+            descendants,
+            named,
             actor_tasks,
             seat,
             spawn,
@@ -230,17 +230,6 @@ impl Company {
             Some(t.id) != except && (t.ownership.assignee == Some(agent) || t.ownership.lease.as_ref().is_some_and(|l| l.holder == agent))
         };
         Ok(self.store.open_tasks().await?.iter().filter(mine).map(|t| TaskBrief::from(&**t)).collect())
-    }
-
-    async fn references(&self, typed: &[String]) -> Result<Result<Vec<TaskId>, Rejection>, Fault> {
-        let mut ids = Vec::with_capacity(typed.len());
-        for text in typed {
-            match self.resolve(text).await? {
-                Ok(id) => ids.push(id),
-                Err(rejection) => return Ok(Err(rejection)),
-            }
-        }
-        Ok(Ok(ids))
     }
 
     /// The task a typed reference stands for.
@@ -283,7 +272,9 @@ pub(crate) fn key_reused() -> Rejection {
 fn subject(command: &Command) -> Option<TaskId> {
     match &command.body {
         Body::Verb { task, .. } => *task,
-        Body::System(SystemCommand::PlanSpawn { task, .. } | SystemCommand::ExpireLease { task }) => Some(*task),
+        Body::System(SystemCommand::PlanSpawn { task, .. } | SystemCommand::Submit { task } | SystemCommand::ExpireLease { task }) => {
+            Some(*task)
+        }
         Body::System(SystemCommand::Settle { effect, .. }) => Some(effect.task()),
         Body::System(_) | Body::AddProject(_) => None,
     }
@@ -296,6 +287,28 @@ fn seat_of(command: &Command, spawn_agent: Option<AgentId>) -> Option<AgentId> {
         (_, Body::System(_)) => spawn_agent,
         (Actor::Ceo(_) | Actor::System(_), Body::Verb { .. } | Body::AddProject(_)) => None,
     }
+}
+
+/// The stage before and after, when it moved.
+fn moved(before: &Task, after: &Task) -> Option<(Stage, Stage)> {
+    (before.stage != after.stage).then_some((before.stage, after.stage))
+}
+
+/// Facts about other tasks by the task they are about, with its own move, in the order in which the tasks were first spoken of.
+fn grouped(world: &Snapshot, rows: &[Arc<Task>], also: Vec<(TaskId, Event)>) -> Vec<TaskEvents> {
+    let mut all: Vec<TaskEvents> = Vec::new();
+    for (task, event) in also {
+        match all.iter_mut().find(|it| it.task == task) {
+            Some(known) => known.events.push(event),
+            None => {
+                let before = world.ancestors.iter().chain(&world.descendants).find(|t| t.id == task);
+                let after = rows.iter().find(|t| t.id == task);
+                let moved = before.zip(after).and_then(|(before, after)| moved(before, after));
+                all.push(TaskEvents { task, moved, events: vec![event] });
+            }
+        }
+    }
+    all
 }
 
 fn settled(

@@ -6,6 +6,7 @@ pub mod brief;
 pub mod briefing;
 pub mod call;
 pub mod commit;
+mod family;
 pub mod fault;
 mod lanes;
 pub mod ports;

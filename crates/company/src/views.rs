@@ -2,13 +2,13 @@
 
 mod events;
 
-use roboco_domain::next::{NextActor, next_actor};
+use roboco_domain::next::NextActor;
 use roboco_domain::project::{Access, GateCommands, MergeMethod, Project};
 use roboco_domain::role::Role;
 use roboco_domain::rules::verbs_for;
 use roboco_domain::spawn::{Spawn, Usage};
 use roboco_domain::status::Status;
-use roboco_domain::task::{Hold, Task, TaskBrief};
+use roboco_domain::task::{Hold, Task};
 use roboco_domain::time::Timestamp;
 use roboco_store::Block;
 use schemars::JsonSchema;
@@ -129,6 +129,21 @@ pub struct CriterionRow {
     pub verdict: Option<String>,
 }
 
+/// A part of assembled work.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct PartRow {
+    /// `T-145`.
+    pub number: String,
+    /// One line.
+    pub title: String,
+    /// The cell that delivers it.
+    pub team: String,
+    /// `open`, `completed` or `cancelled`.
+    pub state: String,
+    /// The criteria of the whole that it covers.
+    pub covers: Vec<String>,
+}
+
 /// A finding of a task.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct FindingRow {
@@ -195,6 +210,8 @@ pub struct TaskView {
     pub merge_commit: Option<String>,
     /// The outcomes.
     pub criteria: Vec<CriterionRow>,
+    /// What it is assembled from.
+    pub parts: Vec<PartRow>,
     /// The objections.
     pub findings: Vec<FindingRow>,
     /// The last checks, in words.
@@ -248,19 +265,14 @@ impl Company {
     /// A fault of the database.
     pub async fn task_row(&self, task: &Task) -> Result<TaskRow, Fault> {
         let project = self.store.project(task.project).await?;
-        let mut dependencies = Vec::with_capacity(task.depends_on.len());
-        for id in &task.depends_on {
-            if let Some(task) = self.store.task(*id).await? {
-                dependencies.push(TaskBrief::from(&*task));
-            }
-        }
-        let waits = match next_actor(task, &dependencies, &self.roster) {
+        let waits = match self.turn(task).await? {
             NextActor::Ceo(why) => Some(format!("the CEO: {why}")),
             NextActor::Waits(wait) => Some(wait.to_string()),
             NextActor::Agents(agents, verb) => {
                 let names = agents.iter().map(|a| self.roster.slug(*a)).collect::<Vec<_>>().join(" or ");
                 Some(format!("{names}: {verb}"))
             }
+            NextActor::Company => Some("the company: hands the whole in".to_owned()),
             NextActor::Nobody => None,
         };
         let waits = match &task.hold {
@@ -340,6 +352,17 @@ impl Company {
                     text: c.text.clone(),
                     evidence: c.evidence.clone(),
                     verdict: c.verdict.clone(),
+                })
+                .collect(),
+            parts: task
+                .parts
+                .iter()
+                .map(|p| PartRow {
+                    number: p.number.to_string(),
+                    title: p.title.clone(),
+                    team: p.team.to_string(),
+                    state: p.state.to_string(),
+                    covers: p.covers.iter().map(ToString::to_string).collect(),
                 })
                 .collect(),
             findings: task

@@ -7,10 +7,11 @@ use roboco_domain::decide::standard_rules;
 use roboco_domain::envelope::Envelope;
 use roboco_domain::guard::is_current;
 use roboco_domain::id::AgentId;
-use roboco_domain::next::{NextActor, next_actor, offer_order};
+use roboco_domain::next::{NextActor, offer_order};
 use roboco_domain::rejection::{Kind, Rejection, Remedy};
+use roboco_domain::role::Role;
 use roboco_domain::snapshot::Answer;
-use roboco_domain::task::{Task, TaskBrief};
+use roboco_domain::task::Task;
 use roboco_domain::verb::Verb;
 
 use crate::Company;
@@ -61,7 +62,8 @@ impl Company {
         let team = self.roster.agent(agent).map(|a| a.team.clone());
         let mut waiting = Vec::new();
         for task in self.store.open_tasks().await? {
-            let near = actor.role() == roboco_domain::role::Role::MainPm || Some(&task.team) == team.as_ref();
+            // A PM of the whole company, and reviewers outside the cells, are asked about work of every team.
+            let near = matches!(actor.role(), Role::MainPm | Role::PrReviewer) || Some(&task.team) == team.as_ref();
             if near && let Some(verb) = self.turn_of(agent, &task).await? {
                 waiting.push((task, verb));
             }
@@ -70,15 +72,9 @@ impl Company {
     }
 
     async fn turn_of(&self, agent: AgentId, task: &Task) -> Result<Option<Verb>, Fault> {
-        let mut dependencies = Vec::with_capacity(task.depends_on.len());
-        for id in &task.depends_on {
-            if let Some(task) = self.store.task(*id).await? {
-                dependencies.push(TaskBrief::from(&*task));
-            }
-        }
-        Ok(match next_actor(task, &dependencies, &self.roster) {
+        Ok(match self.turn(task).await? {
             NextActor::Agents(agents, verb) if agents.contains(&agent) => Some(verb),
-            NextActor::Agents(..) | NextActor::Ceo(_) | NextActor::Waits(_) | NextActor::Nobody => None,
+            NextActor::Agents(..) | NextActor::Company | NextActor::Ceo(_) | NextActor::Waits(_) | NextActor::Nobody => None,
         })
     }
 }

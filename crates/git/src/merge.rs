@@ -49,6 +49,18 @@ impl Repos {
         Ok(Pinned { pin: Pin { base, head: head.clone(), merge_tree }, conflicts })
     }
 
+    /// The tip of a base: what a branch that is cut from it now would begin with.
+    ///
+    /// # Errors
+    /// `NoBranch` when it does not exist; faults of git and of the network.
+    pub async fn base_head(&self, project: ProjectId, base: &Base, freshness: Freshness) -> Result<Oid, GitError> {
+        let store = self.store(project)?;
+        if freshness == Freshness::Fetch {
+            self.refresh(&store, base).await?;
+        }
+        self.tip(&store, base)
+    }
+
     pub(crate) async fn merge(&self, store: &Store, into: &Oid, from: &Oid) -> Result<Merge, GitError> {
         let doing = format!("merging {} into {}", from.short(), into.short());
         let call = self.git.call(doing.clone()).on(&store.dir);

@@ -7,6 +7,8 @@ pub(crate) const FILES: &[(&str, &str)] = &[
     ("prompts/cell_pm.md", include_str!("../../../company/prompts/cell_pm.md")),
     ("prompts/developer.md", include_str!("../../../company/prompts/developer.md")),
     ("prompts/documenter.md", include_str!("../../../company/prompts/documenter.md")),
+    ("prompts/main_pm.md", include_str!("../../../company/prompts/main_pm.md")),
+    ("prompts/pr_reviewer.md", include_str!("../../../company/prompts/pr_reviewer.md")),
     ("prompts/qa.md", include_str!("../../../company/prompts/qa.md")),
     ("demo/play.toml", include_str!("../../../company/demo/play.toml")),
     ("demo/task.toml", include_str!("../../../company/demo/task.toml")),

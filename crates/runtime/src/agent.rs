@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::Shared;
-use crate::launch::{Order, prepare};
+use crate::launch::{Order, prepare, release};
 use crate::record::record;
 use crate::transcript::Transcript;
 
@@ -35,6 +35,7 @@ pub(crate) enum Instruction {
 /// Runs a spawn to its end and records it. Never panics on what a client does.
 pub(crate) async fn run(shared: Arc<Shared>, spawn: Spawn, mut orders: mpsc::Receiver<Instruction>) {
     let id = spawn.id;
+    let ended = spawn.clone();
     let (outcome, usage) = match start(&shared, &spawn).await {
         Ok((sandbox, order)) => {
             let mut actor = Actor::new(Arc::clone(&shared), spawn, sandbox, order.provider);
@@ -49,6 +50,9 @@ pub(crate) async fn run(shared: Arc<Shared>, spawn: Spawn, mut orders: mpsc::Rec
         }
     };
     shared.parts.door.forget(id);
+    if let Err(fault) = release(&shared, &ended).await {
+        tracing::warn!(spawn = %ended.number, fault = fault.message, "the tree it read in stays until the next run for this task");
+    }
     // The row must say how it ended, or its seat would stay taken.
     record(shared.company(), &format!("the end of spawn {id}"), SystemCommand::SpawnEnded { spawn: id, outcome, usage }).await;
 }

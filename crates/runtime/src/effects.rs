@@ -10,7 +10,7 @@ use roboco_domain::task::GateVerdict;
 use roboco_domain::vcs::{BranchName, Oid};
 use roboco_git::{
     CommitOutcome, CommitRequest, Freshness, GitError, Landing, LandingRequest, Method, PathGlob, Person, PushRefusal, Pushed, RepoPath,
-    SyncOutcome, SyncRequest, Target, Trailer, TreeName, Unsaved,
+    SyncOutcome, SyncRequest, Trailer, TreeName, Unsaved,
 };
 
 use crate::Shared;
@@ -36,21 +36,16 @@ impl Effects {
     pub(crate) async fn perform(&self, intent: IntentId, effect: &Effect) -> Result<EffectResult, Fault> {
         let repos = &self.shared.parts.repos;
         match effect {
-            Effect::CutBranch { project, branch, base, .. } => {
-                let cut = repos.cut_branch(*project, branch, &Target::Origin(base.clone())).await.map_err(fault)?;
-                // A branch without commits of its own needs no tree: nothing can be submitted from it.
-                let tree = match cut.reused && cut.head != cut.base {
-                    true => Some(repos.tree_state(*project, branch).await.map_err(fault)?.tree),
-                    false => None,
-                };
-                Ok(EffectResult::BranchCut { base: cut.base, head: cut.head, tree })
+            Effect::CutBranch { project, branch, base, tree, .. } => {
+                let cut = repos.cut_branch(*project, branch, base, *tree).await.map_err(fault)?;
+                Ok(EffectResult::BranchCut { base: cut.base, head: cut.head, tree: cut.tree })
             }
             Effect::Commit { .. } => self.commit(intent, effect).await,
             Effect::Sync { project, branch, base, author, at, .. } => {
                 let request = SyncRequest {
                     project: *project,
                     branch: branch.clone(),
-                    target: Target::Origin(base.clone()),
+                    target: base.clone(),
                     trailers: Vec::new(),
                     author: person(author)?,
                     at: *at,
@@ -68,7 +63,7 @@ impl Effects {
                 Ok(EffectResult::Gate { verdict: ran.verdict, summary: ran.summary, tail: ran.tail })
             }
             Effect::Pin { task, project, target, head, reviewer } => {
-                let pinned = repos.pin(*project, &Target::Origin(target.clone()), head, Freshness::Cached).await.map_err(fault)?;
+                let pinned = repos.pin(*project, target, head, Freshness::Cached).await.map_err(fault)?;
                 repos.review_tree(*project, &review_key(*task, *reviewer), head).await.map_err(fault)?;
                 Ok(EffectResult::Pinned { pin: pinned.pin })
             }
@@ -119,7 +114,7 @@ impl Effects {
         let repos = &self.shared.parts.repos;
         let request = LandingRequest {
             project: *project,
-            target: Target::Origin(target.clone()),
+            target: target.clone(),
             head: head.clone(),
             subject: subject.clone(),
             body: String::new(),
@@ -148,7 +143,7 @@ impl Effects {
             }
             match repos.push_landing(*project, &request.target, &commit, &base).await.map_err(fault)? {
                 Pushed::Landed => return Ok(EffectResult::Landed { commit, tree }),
-                Pushed::Moved => tracing::info!(%target, "the target moved; building the merge again"),
+                Pushed::Moved => tracing::info!(target = %target.branch, "the target moved; building the merge again"),
                 Pushed::Refused(PushRefusal::DirtyCheckout { paths } | PushRefusal::InTheWay { paths }) => {
                     return refused(LandRefusal::DirtyCheckout { paths: shown(&paths) });
                 }
@@ -157,7 +152,7 @@ impl Effects {
                 }
             }
         }
-        refused(LandRefusal::Unavailable { text: format!("{target} moved {LAND_ROUNDS} times in a row") })
+        refused(LandRefusal::Unavailable { text: format!("{} moved {LAND_ROUNDS} times in a row", target.branch) })
     }
 
     async fn clean_up(&self, project: ProjectId, branch: &BranchName) -> Result<EffectResult, Fault> {

@@ -11,11 +11,12 @@ use roboco_domain::role::Role;
 use roboco_domain::roster::{Agent, Tier};
 use roboco_domain::spawn::Spawn;
 use roboco_domain::task::Task;
-use roboco_git::TreeName;
+use roboco_git::{Freshness, TreeName, Unsaved};
 use roboco_providers::{ClientSpec, FileAccess, Launch, Login, Play, Provider, RunCaps, RunsAs, Session};
 use roboco_sandbox::{Access, Confinement, Env, Labels, Limits, Mount, Network, SandboxSpec, Trust, program_mounts};
 use secrecy::ExposeSecret as _;
 
+use crate::effects::fault;
 use crate::{LoginKind, NetworkAccess, Shared};
 
 /// The home inside a confined sandbox.
@@ -49,7 +50,7 @@ pub(crate) async fn prepare(shared: &Shared, spawn: &Spawn, task: &Task) -> Resu
     let brief = company.brief(spawn, task).await?;
     let home = shared.config.homes.join(&agent.slug);
     private_dir(&home)?;
-    let (tree, access) = tree_of(shared, agent, task);
+    let (tree, access) = tree_of(shared, agent, task).await?;
     std::fs::create_dir_all(&tree).map_err(|e| Fault::passing(format!("creating {}: {e}", tree.display())))?;
     let confined = shared.confinement().await;
     let token = shared.parts.door.mint(&AgentActor {
@@ -108,17 +109,46 @@ fn confinement(confined: &Confinement) -> roboco_providers::Confinement {
 }
 
 /// The tree an agent works in. Authors share the branch's; a judge has one of its own, which may be written because tests write.
-fn tree_of(shared: &Shared, agent: &Agent, task: &Task) -> (PathBuf, Access) {
+async fn tree_of(shared: &Shared, agent: &Agent, task: &Task) -> Result<(PathBuf, Access), Fault> {
     let repos = &shared.parts.repos;
     let own = TreeName::Branch(task.delivery.branch.clone());
-    match agent.role {
+    Ok(match agent.role {
         Role::Developer | Role::Documenter => (repos.tree_path(task.project, &own), Access::ReadWrite),
-        Role::Qa => match TreeName::review(&review_key(task.id, agent.id)) {
+        Role::Qa | Role::PrReviewer => match TreeName::review(&review_key(task.id, agent.id)) {
             Ok(name) => (repos.tree_path(task.project, &name), Access::ReadWrite),
             Err(_) => (repos.tree_path(task.project, &own), Access::ReadOnly),
         },
+        // Nobody writes on the branch of assembled work, so it has no tree that could be shared.
+        _ if task.shape.is_assembled() => (reading_tree(shared, agent, task).await?, Access::ReadOnly),
         _ => (repos.tree_path(task.project, &own), Access::ReadOnly),
-    }
+    })
+}
+
+/// A tree for reading what is assembled so far; before the branch is there, what it will be cut from.
+async fn reading_tree(shared: &Shared, agent: &Agent, task: &Task) -> Result<PathBuf, Fault> {
+    let repos = &shared.parts.repos;
+    let commit = match &task.delivery.head {
+        Some(head) => head.clone(),
+        None => {
+            let base = task.delivery.base();
+            match repos.base_head(task.project, &base, Freshness::Fetch).await {
+                // Reading needs no origin that answers: what was last seen of it does.
+                Err(error) if error.is_retryable() => repos.base_head(task.project, &base, Freshness::Cached).await,
+                seen => seen,
+            }
+            .map_err(fault)?
+        }
+    };
+    repos.review_tree(task.project, &review_key(task.id, agent.id), &commit).await.map_err(fault)
+}
+
+/// Takes the tree away that was made for reading, when its reader is gone.
+pub(crate) async fn release(shared: &Shared, spawn: &Spawn) -> Result<(), Fault> {
+    let company = shared.company();
+    let reader = company.roster().agent(spawn.agent).is_some_and(|a| matches!(a.role, Role::CellPm | Role::MainPm));
+    let Some(task) = company.store().task(spawn.task).await?.filter(|t| reader && t.shape.is_assembled()) else { return Ok(()) };
+    let name = TreeName::review(&review_key(task.id, spawn.agent)).map_err(|e| Fault::lasting(e.to_string()))?;
+    shared.parts.repos.release_tree(task.project, &name, Unsaved::Discard).await.map(drop).map_err(fault)
 }
 
 #[expect(clippy::too_many_arguments, reason = "one order is put together from everything that was prepared for it")]

@@ -86,6 +86,9 @@ impl Supervisor {
                 Manner::AfterTurn => self.let_leave(spawn, reason).await?,
             }
         }
+        for task in made.submit {
+            company.execute_system(SystemCommand::Submit { task }).await?;
+        }
         for task in made.expire {
             company.execute_system(SystemCommand::ExpireLease { task }).await?;
         }

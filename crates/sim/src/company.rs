@@ -172,7 +172,7 @@ impl Company {
                 | SystemCommand::RevokeSpawn { spawn, .. },
             ) => (spawn_of(*spawn), spawn_of(*spawn).map(|s| s.agent)),
             Body::System(SystemCommand::Settle { .. }) => (self.task.ownership.lease.as_ref().and_then(|l| spawn_of(l.spawn)), None),
-            Body::System(SystemCommand::ExpireLease { .. }) | Body::AddProject(_) => (None, None),
+            Body::System(SystemCommand::Submit { .. } | SystemCommand::ExpireLease { .. }) | Body::AddProject(_) => (None, None),
             Body::Verb { .. } => (command.actor.spawn().and_then(spawn_of), command.actor.spawn().map(|_| command.actor.agent())),
         };
         let dirty = if wording == Wording::OverUncommittedWork { vec!["src/left.rs".to_owned()] } else { Vec::new() };
@@ -184,6 +184,9 @@ impl Company {
             task: Some(Arc::clone(&self.task)),
             project: Some(Arc::clone(&self.project)),
             dependencies: Vec::new(),
+            ancestors: Vec::new(),
+            descendants: Vec::new(),
+            named: Vec::new(),
             actor_tasks: Vec::new(),
             seat: agent.map(|a| self.seats.get(&a).cloned().unwrap_or_else(|| Seat::empty(a))),
             spawn,

@@ -30,7 +30,7 @@ pub struct Bound {
     pub failures: u8,
     /// Holds that agents or the CEO raise.
     pub holds: u8,
-    /// Times work is given back or idled away.
+    /// Times work is given back, idled away or given to somebody else.
     pub returns: u8,
     /// All of these but rounds together.
     pub mishaps: u8,
@@ -76,7 +76,7 @@ enum Mishap {
 const fn mishap(verb: Verb) -> Option<Mishap> {
     match verb {
         Verb::IAmBlocked | Verb::Pause | Verb::EscalateUp | Verb::EscalateToCeo => Some(Mishap::Hold),
-        Verb::Unclaim | Verb::IAmIdle => Some(Mishap::Return),
+        Verb::Unclaim | Verb::IAmIdle | Verb::Reassign => Some(Mishap::Return),
         _ => None,
     }
 }
@@ -269,7 +269,7 @@ impl Model for Leaf {
                 actions.push(Action::Crash(run.agent));
             }
         }
-        for verb in [Verb::Approve, Verb::Reject, Verb::Resume, Verb::Unblock, Verb::Pause, Verb::Cancel] {
+        for verb in [Verb::Activate, Verb::Approve, Verb::Reject, Verb::Resume, Verb::Unblock, Verb::Pause, Verb::Cancel] {
             if allowed(state.left, verb) {
                 actions.push(Action::Ceo(verb));
             }

@@ -237,6 +237,7 @@ pub fn careless_calls(company: &Company) -> Option<String> {
 pub fn somebody_is_next(company: &Company) -> Option<String> {
     let task = &company.task;
     match next_actor(task, &[], &company.roster) {
+        NextActor::Company => Some("a leaf is to be handed in as if it had parts".into()),
         NextActor::Nobody => (!task.stage.is_terminal()).then(|| "nobody is next".into()),
         NextActor::Waits(wait) => {
             let alive = task.pending.iter().all(|p| company.open.iter().any(|i| i.intent == p.intent));
@@ -244,7 +245,9 @@ pub fn somebody_is_next(company: &Company) -> Option<String> {
         }
         NextActor::Ceo(words) => {
             let ceo = company.ceo()?;
-            let can = [Verb::Approve, Verb::Resume, Verb::Unblock].into_iter().any(|v| company.call(ceo.clone(), v, Wording::Full).is_ok());
+            let can = [Verb::Approve, Verb::Resume, Verb::Unblock, Verb::Activate]
+                .into_iter()
+                .any(|v| company.call(ceo.clone(), v, Wording::Full).is_ok());
             (!can).then(|| format!("the CEO cannot {words}"))
         }
         NextActor::Agents(agents, verb) => {

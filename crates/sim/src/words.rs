@@ -2,11 +2,12 @@
 
 use roboco_domain::finding::Severity;
 use roboco_domain::input::TextList;
-use roboco_domain::task::Task;
+use roboco_domain::task::{Complexity, Nature, Task, TaskType};
 use roboco_domain::verb::{Call, Verb};
 use roboco_domain::verbs::{
-    Approve, Because, Commit, Complete, CriterionEvidence, CriterionVerdict, Fail, FindingInput, IAmBlocked, IAmDone, IDocumented,
-    IWillWorkOn, NoArgs, Note, OnTask, OpenPr, Pass, Progress, RequestChanges, ResolvedFinding, StepInput,
+    Approve, Because, Commit, Complete, CriterionEvidence, CriterionVerdict, DeclareCoverage, Delegate, Fail, FindingInput, IAmBlocked,
+    IAmDone, IDocumented, IWillWorkOn, NoArgs, Note, OnTask, OpenPr, Pass, Progress, Reassign, RequestChanges, ResolvedFinding, StepInput,
+    SubmitWhole, SyncBranch,
 };
 
 /// How well a call is made.
@@ -56,14 +57,17 @@ pub fn call(verb: Verb, task: &Task, wording: Wording) -> Option<Call> {
         Verb::GiveMeWork => Call::GiveMeWork(NoArgs {}),
         Verb::IAmIdle => Call::IAmIdle(NoArgs {}),
         Verb::CreateTask => return None,
-        Verb::IWillWorkOn => Call::IWillWorkOn(IWillWorkOn {
-            task_id,
-            plan: (wording != Wording::Wordless).then(|| text(wording)),
-            steps: (wording != Wording::Bare).then(|| vec![StepInput { title: "join".into(), description: text(wording) }]),
-            technical_considerations: TextList::default(),
-            risks: Vec::new(),
-            open_questions: TextList::default(),
-        }),
+        Verb::IWillWorkOn => Call::IWillWorkOn(planned(task_id, wording)),
+        // Nothing is assembled in the model; these are called to see that they are refused, and how.
+        Verb::IWillPlan
+        | Verb::Delegate
+        | Verb::DeclareCoverage
+        | Verb::SubmitUp
+        | Verb::SubmitRoot
+        | Verb::ClaimGateReview
+        | Verb::PrPass
+        | Verb::PrFail => return call_on_a_whole(verb, task, wording),
+        Verb::Reassign => Call::Reassign(Reassign { task_id, to: successor(task).into(), reason: text(wording) }),
         Verb::IAmDone => Call::IAmDone(IAmDone {
             task_id,
             notes: String::new(),
@@ -106,7 +110,7 @@ pub fn call(verb: Verb, task: &Task, wording: Wording) -> Option<Call> {
         Verb::Progress => Call::Progress(Progress { task_id, message: text(wording), plan_step: None }),
         Verb::OpenPr => Call::OpenPr(OpenPr { task_id, title: None }),
         Verb::Approve => Call::Approve(Approve { task_id, note: None, head: None }),
-        Verb::SyncBranch => Call::SyncBranch(on_task()),
+        Verb::SyncBranch => Call::SyncBranch(SyncBranch { task_id, from: None }),
         Verb::Unclaim => Call::Unclaim(on_task()),
         Verb::Resume => Call::Resume(on_task()),
         Verb::ClaimReview => Call::ClaimReview(on_task()),
@@ -114,6 +118,54 @@ pub fn call(verb: Verb, task: &Task, wording: Wording) -> Option<Call> {
         Verb::Activate => Call::Activate(on_task()),
         Verb::Evidence => Call::Evidence(on_task()),
         Verb::Pause => Call::Pause(on_task()),
+    })
+}
+
+fn planned(task_id: String, wording: Wording) -> IWillWorkOn {
+    IWillWorkOn {
+        task_id,
+        plan: (wording != Wording::Wordless).then(|| text(wording)),
+        steps: (wording != Wording::Bare).then(|| vec![StepInput { title: "join".into(), description: text(wording) }]),
+        technical_considerations: TextList::default(),
+        risks: Vec::new(),
+        open_questions: TextList::default(),
+    }
+}
+
+/// The other developer of the default backend cell.
+fn successor(task: &Task) -> &'static str {
+    const FIRST: uuid::Uuid = uuid::Uuid::from_u128(0x0000_0000_0000_0000_0001_0000_0000_0001);
+    if task.ownership.assignee.is_some_and(|a| a.uuid() == FIRST) { "be-dev-2" } else { "be-dev-1" }
+}
+
+/// A call of a verb for assembled work.
+fn call_on_a_whole(verb: Verb, task: &Task, wording: Wording) -> Option<Call> {
+    let task_id = task.number.to_string();
+    let all = || TextList(told(wording, || task.criteria.iter().map(|c| c.id.to_string()).collect()));
+    let submitted = || SubmitWhole { task_id: task.number.to_string(), notes: text(wording), resolved_findings: Vec::new() };
+    Some(match verb {
+        Verb::IWillPlan => Call::IWillPlan(planned(task_id, wording)),
+        Verb::Delegate => Call::Delegate(Delegate {
+            parent_task_id: task_id,
+            title: text(wording),
+            description: text(wording),
+            assigned_to: "be-dev-1".into(),
+            criteria: all(),
+            task_type: Some(TaskType::Code),
+            nature: Some(Nature::Technical),
+            complexity: Some(Complexity::Low),
+            covers: all(),
+            touches: TextList(vec!["src/**".into()]),
+            depends_on: TextList::default(),
+            priority: None,
+        }),
+        Verb::DeclareCoverage => Call::DeclareCoverage(DeclareCoverage { task_id, criteria: all(), part: None, reason: text(wording) }),
+        Verb::SubmitUp => Call::SubmitUp(submitted()),
+        Verb::SubmitRoot => Call::SubmitRoot(submitted()),
+        Verb::ClaimGateReview => Call::ClaimGateReview(OnTask { task_id }),
+        Verb::PrPass => Call::PrPass(Complete { task_id, notes: text(wording) }),
+        Verb::PrFail => Call::PrFail(Fail { task_id, findings: told(wording, || vec![finding(wording)]), notes: String::new() }),
+        _ => return None,
     })
 }
 
@@ -126,6 +178,7 @@ pub const fn asks_for_more(verb: Verb, wording: Wording) -> bool {
             | Verb::Fail
             | Verb::Complete
             | Verb::RequestChanges
+            | Verb::Reassign
             | Verb::IAmBlocked
             | Verb::Unblock
             | Verb::EscalateUp

@@ -131,6 +131,9 @@ impl Company {
             Event::GatePassed { record } => format!("the checks of {task} passed: {}", record.summary),
             Event::GateFailed { record } => format!("the checks of {task} failed: {}", record.summary),
             Event::HandedToQa { .. } => format!("{task} went to QA"),
+            Event::HandedToGate { resubmitted: true, .. } => format!("{task} went to its reviewer once more, unchanged"),
+            Event::HandedToGate { .. } => format!("{task} went to its reviewer"),
+            Event::HandedToPm { pm } => format!("{task} went to {}: nothing was merged into it", self.roster.slug(*pm)),
             Event::DocsRecorded { docs, .. } if docs.files.is_empty() => format!("{who} found nothing to document for {task}"),
             Event::DocsRecorded { docs, .. } => format!("{who} documented {task} in {}", docs.files.join(", ")),
             Event::InboxOpened { item } => format!("{} waits for the CEO: {}", item.number, item.text),
@@ -149,6 +152,16 @@ impl Company {
     /// Reviews, decisions, merges and runs.
     fn review_line(&self, event: &Event, who: &str, task: &str) -> Option<String> {
         Some(match event {
+            Event::Delegated { part } => {
+                let (number, to) = (part.number, self.roster.slug(part.assignee));
+                format!("{who} gave {number}, a part of {task}, to {to}: {}", part.title)
+            }
+            Event::PartEnded { state, .. } => format!("a part of {task} is {state}"),
+            Event::CoverageDeclared { criteria, reason, .. } => {
+                let criteria = criteria.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+                format!("{who} said how {criteria} of {task} is covered: {}", first_line(reason))
+            }
+            Event::Reassigned { to, reason } => format!("{who} gave {task} to {}: {}", self.roster.slug(*to), first_line(reason)),
             Event::ReviewClaimed { .. } => format!("{who} took the review of {task}"),
             Event::ReviewPinned { pin } => format!("the review of {task} is about {}", pin.head.short()),
             Event::ReviewPassed { .. } => format!("{who} passed {task}"),

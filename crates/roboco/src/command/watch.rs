@@ -59,9 +59,16 @@ fn verb_of(event: &EventView) -> Option<&'static str> {
         "task.submitted" => "i_am_done",
         "gate.passed" | "gate.failed" => "checks",
         "review.claimed" => "claim_review",
+        "review.passed" if is_of_the_gate(event) => "pr_pass",
+        "review.failed" if is_of_the_gate(event) => "pr_fail",
         "review.passed" => "pass",
         "review.failed" => "fail",
         "review.reopened" => "reopen_review",
+        "task.delegated" => "delegate",
+        "coverage.declared" => "declare_coverage",
+        "task.reassigned" => "reassign",
+        "part.ended" => "part",
+        "task.handed_to_gate" | "task.handed_to_pm" => "submit",
         "docs.claimed" => "claim_doc_task",
         "docs.recorded" => "i_documented",
         "task.accepted" => "complete",
@@ -79,6 +86,11 @@ fn verb_of(event: &EventView) -> Option<&'static str> {
         "spawn.ended" if !ended_well(event) => "end",
         _ => return None,
     })
+}
+
+/// Whether it was assembled work that was judged.
+fn is_of_the_gate(event: &EventView) -> bool {
+    event.from.as_deref() == Some("gate")
 }
 
 fn ended_well(event: &EventView) -> bool {
@@ -329,6 +341,10 @@ mod tests {
             ("task.claimed", Some("i_will_work_on")),
             ("review.passed", Some("pass")),
             ("docs.recorded", Some("i_documented")),
+            ("task.delegated", Some("delegate")),
+            ("task.handed_to_gate", Some("submit")),
+            ("task.handed_to_pm", Some("submit")),
+            ("part.ended", Some("part")),
             ("ceo.approved", Some("approve")),
             ("merge.landed", Some("merge")),
             ("spawn.intended", None),
@@ -337,6 +353,8 @@ mod tests {
         ] {
             assert_eq!(verb_of(&event(kind, Value::Null)), verb, "{kind}");
         }
+        let judged = EventView { from: Some("gate".into()), ..event("review.failed", Value::Null) };
+        assert_eq!(verb_of(&judged), Some("pr_fail"));
         let ended = |outcome: Value| verb_of(&event("spawn.ended", serde_json::json!({ "outcome": outcome })));
         assert_eq!(ended(serde_json::json!({ "kind": "completed", "verb": "pass" })), None);
         assert_eq!(ended(serde_json::json!({ "kind": "crashed" })), Some("end"));
