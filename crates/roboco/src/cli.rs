@@ -205,6 +205,12 @@ pub(crate) struct TaskNew {
     /// Most it may cost, in whole US dollars.
     #[arg(long, value_name = "DOLLARS")]
     pub(crate) budget_usd: Option<u32>,
+    /// A cell that must take part; may be repeated, and more than one makes it a root.
+    #[arg(long = "cell", value_name = "CELL")]
+    pub(crate) cells: Vec<String>,
+    /// Its structural kind, `root` or `standalone_leaf`; follows from the rest when left out.
+    #[arg(long)]
+    pub(crate) shape: Option<String>,
     /// Keep it in the backlog until it is released.
     #[arg(long)]
     pub(crate) backlog: bool,

@@ -5,6 +5,7 @@
 
 mod decision;
 mod sample;
+mod tree;
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -21,7 +22,7 @@ use crate::client::{Client, typed};
 use crate::command::Here;
 use crate::command::staff::items;
 use crate::command::task::TaskFile;
-use crate::command::watch::{Follow, Narrator, Rest, Times, at_rest, may_rest};
+use crate::command::watch::{Follow, Narrator, Rest, Times, Told, at_rest, may_rest};
 use crate::config::{self, Config, Routing, Unconfined};
 use crate::data_dir::DataDir;
 use crate::environment::Environment;
@@ -44,11 +45,6 @@ pub(crate) fn demo(
     environment: Environment,
     screen: Screen,
 ) -> Result<(), Failure> {
-    if args.company {
-        let text =
-            "a company of several cells cannot be shown yet: this version delivers tasks of one cell. Run `roboco demo` without --company";
-        return Err(Failure::new(Exit::Usage, text));
-    }
     let asked = data_dir.map(Path::to_owned).or_else(|| environment.path("ROBOCO_DATA_DIR"));
     let (root, temporary) = match asked {
         Some(dir) => (std::path::absolute(dir)?, None),
@@ -60,7 +56,7 @@ pub(crate) fn demo(
     logging::start(&loaded.config.log, &environment)?;
     let mut here = Here { environment, data: DataDir::prepare(&root)?, loaded, screen };
     let company = serve::company_data(&here.loaded.config.company.dir)?;
-    let order = Order::read(&company)?;
+    let order = Order::read(&company, if args.company { ROOT } else { TASK })?;
     if order.test == NODE_TEST {
         find_node(&mut here)?;
     }
@@ -154,7 +150,9 @@ async fn run(here: &mut Here, args: &Demo, company: &CompanyData, order: &Order)
 async fn perform(here: &Here, args: &Demo, running: &Running, company: &CompanyData, order: &Order) -> Result<(), Failure> {
     let repository = sample::checkout(here, &order.task.project, company).await?;
     let screen = here.screen;
-    screen.line(&screen.paint(Style::Bold, "A company of agents works on one task"))?;
+    let title =
+        if args.company { "A company of agents works on one root, split over its cells" } else { "A company of agents works on one task" };
+    screen.line(&screen.paint(Style::Bold, title))?;
     screen.line(&format!("  data        {}", here.data.root().display()))?;
     screen.line(&format!("  repository  {}", repository.display()))?;
     screen.line(&format!("  server      http://{}", running.address))?;
@@ -165,8 +163,9 @@ async fn perform(here: &Here, args: &Demo, running: &Running, company: &CompanyD
     let view: TaskView = client.read(&format!("/api/tasks/{task}"), &[]).await?;
     screen.line(&format!("  task        {task} {}\n", clean(&view.row.title)))?;
 
-    let mut narrator = Narrator::new(&client, screen, Times::Since(view.row.created_at));
-    let mut follow = Follow::new(&client, &task, 0);
+    let told = if args.company { Told::Company } else { Told::Task };
+    let mut narrator = Narrator::new(&client, screen, Times::Since(view.row.created_at), told);
+    let mut follow = if args.company { Follow::all(&client) } else { Follow::new(&client, &task, 0) };
     if known == Known::Before {
         let seen = follow.so_far().await?.len();
         screen.line(&screen.paint(Style::Dim, &format!("going on after {seen} events of an earlier start")))?;
@@ -181,12 +180,17 @@ async fn perform(here: &Here, args: &Demo, running: &Running, company: &CompanyD
             Rest::No => loop {
                 let event = follow.next().await?;
                 narrator.tell(&event).await?;
-                if may_rest(&event) {
+                if may_rest(&event) && event.task.as_ref() == Some(&task) {
                     break;
                 }
             },
             Rest::Decision => decide(here, &client, running, &view, &mut decisions, &mut follow, &mut narrator).await?,
-            Rest::Completed => return show_delivery(here, &view, &repository).await,
+            Rest::Completed => {
+                if args.company {
+                    tree::show(here, &client, &view).await?;
+                }
+                return show_delivery(here, &view, &repository).await;
+            }
             rest @ (Rest::Cancelled | Rest::Held) => return at_rest(here, &view, &rest),
         }
     }
@@ -202,17 +206,22 @@ struct Order {
 /// How a repository of a Node.js package is tested without installing anything.
 const NODE_TEST: &str = "node --test";
 
+/// The task of one cell.
+const TASK: &str = "task.toml";
+/// The work of the whole company.
+const ROOT: &str = "root.toml";
+
 impl Order {
-    fn read(company: &CompanyData) -> Result<Self, Failure> {
+    fn read(company: &CompanyData, file: &str) -> Result<Self, Failure> {
         let lacks = |what: &str| {
             Failure::new(Exit::Configuration, format!("the demo of this company has no {what}: add it below `demo/` in `company.dir`"))
         };
-        let task = TaskFile::parse(company.demo.get(Path::new("task.toml")).ok_or_else(|| lacks("task.toml"))?)?;
+        let task = TaskFile::parse(company.demo.get(Path::new(file)).ok_or_else(|| lacks(file))?)?;
         let name = &task.project;
         if name.is_empty() || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-') {
             return Err(Failure::new(
                 Exit::Configuration,
-                format!("demo/task.toml: {name:?} is no name of a project: use letters, digits and dashes"),
+                format!("demo/{file}: {name:?} is no name of a project: use letters, digits and dashes"),
             ));
         }
         let test = match company.repository().map(|(path, _)| path).find(|path| *path == Path::new("package.json")) {
@@ -245,7 +254,7 @@ async fn give(client: &Client, repository: &Path, order: &Order) -> Result<(Stri
         client.post("/api/projects", &project).await?;
     }
     let tasks: Vec<TaskRow> = typed(items(client.get("/api/tasks", &[("project", wanted.project.clone())]).await?))?;
-    // Newest first; the demo's own is the oldest of its project.
+    // Newest first; the demo's own is the oldest of its project. Its parts come after it.
     if let Some(task) = tasks.last() {
         return Ok((task.number.clone(), Known::Before));
     }

@@ -19,7 +19,16 @@ pub(super) struct Play {
     when: When,
     /// The play is used only in rounds below this number. A round is counted by the control plane, so the count survives a restart.
     times: Option<u64>,
-    pub(super) steps: Vec<Step>,
+    pub(super) steps: Vec<Cued>,
+}
+
+/// A step, and when it is taken.
+#[derive(Debug, Deserialize)]
+#[serde(try_from = "RawStep")]
+pub(super) struct Cued {
+    /// An expression over the brief and the last envelope; the step is left out unless it is true.
+    pub(super) when: Option<String>,
+    pub(super) step: Step,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -34,8 +43,7 @@ struct When {
 }
 
 /// One step.
-#[derive(Debug, Deserialize)]
-#[serde(try_from = "RawStep")]
+#[derive(Debug)]
 pub(super) enum Step {
     /// Call a verb.
     Call {
@@ -83,6 +91,16 @@ struct RawStep {
     crash: Option<bool>,
     flood_mb: Option<u64>,
     hang: Option<bool>,
+    when: Option<String>,
+}
+
+impl TryFrom<RawStep> for Cued {
+    type Error = String;
+
+    fn try_from(mut raw: RawStep) -> Result<Self, String> {
+        let when = raw.when.take();
+        Ok(Self { when, step: Step::try_from(raw)? })
+    }
 }
 
 impl TryFrom<RawStep> for Step {
@@ -90,7 +108,7 @@ impl TryFrom<RawStep> for Step {
 
     fn try_from(raw: RawStep) -> Result<Self, String> {
         let kind = "a step is exactly one of call, write, run, pause_ms, crash, flood_mb, hang";
-        let RawStep { call, args, accept, write, file, text, run, expect, pause_ms, crash, flood_mb, hang } = raw;
+        let RawStep { call, args, accept, write, file, text, run, expect, pause_ms, crash, flood_mb, hang, when: _ } = raw;
         let kinds =
             [call.is_some(), write.is_some(), run.is_some(), pause_ms.is_some(), crash.is_some(), flood_mb.is_some(), hang.is_some()];
         if kinds.iter().filter(|given| **given).count() != 1 {

@@ -61,7 +61,13 @@ impl<'a> Performance<'a> {
         while let Some(step) = self.play.steps.get(self.next) {
             let number = self.next + 1;
             let template = |cause| ScriptError::Template { step: number, cause };
-            match step {
+            if let Some(when) = &step.when
+                && !self.scope.holds(when).map_err(template)?
+            {
+                self.next += 1;
+                continue;
+            }
+            match &step.step {
                 Step::Call { verb, args, accept, expect } => {
                     let verb = self.scope.text(verb).map_err(template)?;
                     let args = Value::Object(self.scope.fields(args).map_err(template)?);

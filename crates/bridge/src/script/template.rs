@@ -55,6 +55,11 @@ impl Scope {
         fields.iter().map(|(key, value)| Ok((key.clone(), self.value(value)?))).collect()
     }
 
+    /// Whether an expression is true.
+    pub(super) fn holds(&self, expression: &str) -> Result<bool, minijinja::Error> {
+        Ok(self.environment.compile_expression(expression)?.eval(self.context())?.is_true())
+    }
+
     fn context(&self) -> minijinja::Value {
         minijinja::value::Serde(&self.names).into()
     }
@@ -83,6 +88,14 @@ mod tests {
         let mut scope = Scope::new(brief);
         scope.set_last(json!({"status": "claimed", "evidence": {"pr": 7}}));
         scope
+    }
+
+    #[test]
+    fn conditions() {
+        for (expression, expected) in [("round == 2", true), ("round == 1 or findings", false), ("criteria | length == 1", true)] {
+            assert_eq!(scope().holds(expression).unwrap(), expected, "{expression}");
+        }
+        assert!(scope().holds("nothing.like.that").is_err());
     }
 
     #[test]

@@ -246,7 +246,7 @@ pub(crate) const fn submit_verb(task: &Task) -> Verb {
     }
 }
 
-/// What covers which criterion, for the PM.
+/// What covers which criterion, and the numbers of the parts that count, for the PM.
 fn coverage(task: &Task) -> Vec<(&'static str, serde_json::Value)> {
     let rows = task.criteria.iter().map(|c| {
         let parts: Vec<String> = task
@@ -257,7 +257,13 @@ fn coverage(task: &Task) -> Vec<(&'static str, serde_json::Value)> {
             .collect();
         serde_json::json!({ "id": c.id.to_string(), "text": c.text, "covered_by": parts, "kept": c.kept })
     });
-    vec![("coverage", rows.collect::<Vec<_>>().into())]
+    let counts = task.parts.iter().filter(|p| p.state != PartState::Cancelled).map(|p| p.number.to_string());
+    let open = live_parts(task).map(|p| p.number.to_string());
+    vec![
+        ("coverage", rows.collect::<Vec<_>>().into()),
+        ("parts", counts.collect::<Vec<_>>().into()),
+        ("open", open.collect::<Vec<_>>().into()),
+    ]
 }
 
 pub(crate) fn delegate(cx: GuardContext<'_>, args: &Delegate, fresh: &Fresh) -> Result<Decision, Rejection> {

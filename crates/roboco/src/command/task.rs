@@ -22,6 +22,7 @@ use crate::terminal::{ask, clean_line, somebody_is_here};
 pub(crate) struct TaskFile {
     pub(crate) project: String,
     pub(crate) team: Option<String>,
+    pub(crate) cells: Vec<String>,
     #[serde(rename = "type")]
     pub(crate) task_type: String,
     pub(crate) nature: String,
@@ -68,6 +69,8 @@ impl TaskFile {
         self.priority = args.priority.or(self.priority);
         self.budget_usd = args.budget_usd.map(f64::from).or(self.budget_usd);
         self.backlog = if args.backlog { Some(true) } else { self.backlog };
+        self.cells.extend(args.cells.iter().cloned());
+        self.shape = args.shape.clone().or_else(|| self.shape.take());
         self.criteria.extend(args.criteria.iter().cloned());
         self.depends_on.extend(args.depends_on.iter().cloned());
         self.touches.extend(args.touches.iter().cloned());

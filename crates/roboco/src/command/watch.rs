@@ -1,5 +1,6 @@
 //! Following a task: each hand-off as one line, until the task ends or waits for the CEO.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use roboco_company::views::{EventView, SpawnRow, TaskView};
@@ -113,14 +114,31 @@ pub(crate) struct Narrator<'c> {
     client: &'c Client,
     screen: Screen,
     times: Times,
+    told: Told,
+    /// By task.
+    tasks: BTreeMap<String, Seen>,
+}
+
+/// How much is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Told {
+    /// One task: its number need not be repeated.
+    Task,
+    /// Many tasks: each line says which.
+    Company,
+}
+
+/// What was seen of a task.
+#[derive(Debug, Default)]
+struct Seen {
     stage: String,
     /// Who holds the task. Results of its effects are recorded by the system, but a commit is its author's.
     holder: String,
 }
 
 impl<'c> Narrator<'c> {
-    pub(crate) fn new(client: &'c Client, screen: Screen, times: Times) -> Self {
-        Self { client, screen, times, stage: String::new(), holder: String::new() }
+    pub(crate) fn new(client: &'c Client, screen: Screen, times: Times, told: Told) -> Self {
+        Self { client, screen, times, told, tasks: BTreeMap::new() }
     }
 
     /// Prints an event when it is a hand-off.
@@ -128,19 +146,21 @@ impl<'c> Narrator<'c> {
     /// # Errors
     /// The output is closed, or the server gone.
     pub(crate) async fn tell(&mut self, event: &EventView) -> Result<(), Failure> {
+        let number = event.task.clone().unwrap_or_default();
+        let seen = self.tasks.entry(number.clone()).or_default();
         if let Some(stage) = &event.to {
-            self.stage = clean_line(stage);
+            seen.stage = clean_line(stage);
         } else if event.kind == "task.created" {
-            self.stage = clean_line(event.data["task"]["stage"].as_str().unwrap_or("ready"));
+            seen.stage = clean_line(event.data["task"]["stage"].as_str().unwrap_or("ready"));
         }
         if matches!(event.kind.as_str(), "task.claimed" | "task.reentered" | "review.claimed" | "docs.claimed") {
-            self.holder.clone_from(&event.actor);
+            seen.holder.clone_from(&event.actor);
         }
         let Some(verb) = verb_of(event) else { return Ok(()) };
         let (who, text) = match (event.kind.as_str(), &event.spawn) {
-            ("commit.recorded" | "branch.synced", _) if !self.holder.is_empty() => {
+            ("commit.recorded" | "branch.synced", _) if !seen.holder.is_empty() => {
                 let text = event.data["subject"].as_str().map_or_else(|| event.text.clone(), str::to_owned);
-                (self.holder.clone(), text)
+                (seen.holder.clone(), text)
             }
             ("spawn.started" | "spawn.ended", Some(number)) => {
                 let row: SpawnRow = self.client.read(&format!("/api/spawns/{number}"), &[]).await?;
@@ -164,17 +184,21 @@ impl<'c> Narrator<'c> {
         };
         let who = clean_line(&who);
         let verb = self.screen.paint(style, &format!("{verb:15}"));
-        let (when, stage) = (self.screen.paint(Style::Dim, &when), &self.stage);
+        let (when, stage) = (self.screen.paint(Style::Dim, &when), &seen.stage);
         let text = self.screen.paint(Style::Dim, &clean_line(&text));
-        self.screen.line(format!("{when}  {who:9} {verb} {stage:11} {text}").trim_end())
+        let line = match self.told {
+            Told::Task => format!("{when}  {who:9} {verb} {stage:11} {text}"),
+            Told::Company => format!("{when}  {number:5} {who:14} {verb} {stage:11} {text}"),
+        };
+        self.screen.line(line.trim_end())
     }
 }
 
-/// Events of one task, in order and without gaps, over however many connections.
+/// Events of one task, or of all, in order and without gaps, over however many connections.
 #[derive(Debug)]
 pub(crate) struct Follow<'c> {
     client: &'c Client,
-    task: String,
+    task: Option<String>,
     stream: Option<crate::client::Stream>,
     last: u64,
 }
@@ -182,18 +206,24 @@ pub(crate) struct Follow<'c> {
 impl<'c> Follow<'c> {
     /// Follows a task from after an event; 0 is its beginning.
     pub(crate) fn new(client: &'c Client, task: &str, after: u64) -> Self {
-        Self { client, task: task.to_owned(), stream: None, last: after }
+        Self { client, task: Some(task.to_owned()), stream: None, last: after }
     }
 
-    /// Everything that has happened since the last event, without waiting.
+    /// Follows every task of the company from its beginning.
+    pub(crate) fn all(client: &'c Client) -> Self {
+        Self { client, task: None, stream: None, last: 0 }
+    }
+
+    /// Everything that has happened to the task since the last event, without waiting. Nothing when all are followed: their stream has it.
     ///
     /// # Errors
     /// No server runs.
     pub(crate) async fn so_far(&mut self) -> Result<Vec<EventView>, Failure> {
         let mut events = Vec::new();
+        let Some(task) = self.task.clone() else { return Ok(events) };
         loop {
             let query = [("after", self.last.to_string()), ("limit", PAGE.to_string())];
-            let value: Value = self.client.get(&format!("/api/tasks/{}/events", self.task), &query).await?;
+            let value: Value = self.client.get(&format!("/api/tasks/{task}/events"), &query).await?;
             let page: Vec<EventView> = typed(items(value))?;
             let more = page.len() as u64 >= PAGE;
             self.last = page.last().map_or(self.last, |event| event.seq);
@@ -215,7 +245,7 @@ impl<'c> Follow<'c> {
         loop {
             let stream = match &mut self.stream {
                 Some(stream) => stream,
-                None => match self.client.stream(Some(&self.task), self.last).await {
+                None => match self.client.stream(self.task.as_deref(), self.last).await {
                     Ok(stream) => self.stream.insert(stream),
                     Err(failure) if failure.exit == Exit::NoServer || failure.exit == Exit::NotNow => {
                         if broken_since.get_or_insert_with(Instant::now).elapsed() > PATIENCE {
@@ -254,7 +284,8 @@ pub(crate) fn may_rest(event: &EventView) -> bool {
 pub(crate) async fn watch(here: &Here, args: &OnTask) -> Result<(), Failure> {
     let client = here.client()?;
     let task = reference(&args.task)?;
-    let mut teller = Teller { screen: here.screen, narrator: (!args.json).then(|| Narrator::new(&client, here.screen, Times::Clock)) };
+    let mut teller =
+        Teller { screen: here.screen, narrator: (!args.json).then(|| Narrator::new(&client, here.screen, Times::Clock, Told::Task)) };
     let mut follow = Follow::new(&client, task, 0);
     loop {
         for event in follow.so_far().await? {
