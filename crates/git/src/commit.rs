@@ -11,7 +11,7 @@ use roboco_domain::vcs::{BranchName, Oid};
 
 use crate::error::GitError;
 use crate::glob::PathGlob;
-use crate::guard::{Changes, CommitProblem, DIFF_ARGS, Rules};
+use crate::guard::{Changes, CommitProblem, DIFF_ARGS, Rules, Sizes};
 use crate::objects::{NewCommit, Person, Trailer, message, oid, write_commit};
 use crate::path::RepoPath;
 use crate::refs::{self, Expected};
@@ -133,7 +133,7 @@ impl Repos {
             None => None,
         };
         let rules = Rules { protect: &request.protect, granted: &request.granted, waived: &request.waived, only: only.as_ref() };
-        let mut problems = changes.problems(&tree.path, &rules);
+        let mut problems = changes.problems(&self.sizes(store, &changes).await?, &rules);
         if cut && !problems.iter().any(|problem| matches!(problem, CommitProblem::TooLarge { .. })) {
             problems.push(CommitProblem::TooMuch);
         }
@@ -162,6 +162,16 @@ impl Repos {
             insertions: changes.insertions,
             deletions: changes.deletions,
         }))
+    }
+
+    /// How large the new content is, as it was stored.
+    async fn sizes(&self, store: &Store, changes: &Changes) -> Result<Sizes, GitError> {
+        let objects = changes.objects();
+        if objects.is_empty() {
+            return Ok(Sizes::default());
+        }
+        let call = self.git.call("measuring the changes").on(&store.dir).args(Sizes::ARGS.iter().copied()).stdin(objects);
+        Ok(Sizes::read(&call.run().await?))
     }
 
     /// Moves the branch and makes the draft the index of the tree.
