@@ -1,7 +1,7 @@
 //! Isolated places for agents and gate commands, behind one [`Driver`].
 //!
 //! A sandbox sees what its [`SandboxSpec`] mounts and nothing else; its main process is `roboco bridge run`, which owns the client and
-//! speaks the frames of [`roboco_domain::frame`]. A driver starts, lists and removes; it decides nothing and remembers nothing: the
+//! speaks the frames of [`roboco_domain::frame`]. A driver starts, lists and removes; it decides nothing and keeps no records: the
 //! rows are elsewhere, and what runs is found by name and labels.
 //! This crate knows no agents, no tasks, no git and no providers.
 

@@ -27,6 +27,10 @@ async fn only_what_is_mounted_can_be_read() {
     let expected: Vec<String> =
         seen.iter().map(|path| format!("can {path}")).chain(unseen.iter().map(|path| format!("cannot {path}"))).collect();
     assert_eq!(said, expected);
+    // What is copied from the system is what the host has now, and stays as it is.
+    let said = run(&driver, &world.shell("cat /etc/passwd; (echo x >> /etc/passwd) 2>/dev/null || echo no")).await;
+    let expected = fs::read_to_string("/etc/passwd").unwrap() + "no";
+    assert_eq!(said, expected.lines().collect::<Vec<_>>());
     // The data directory is there as a way to what is mounted, and shows nothing else.
     let said = run(&driver, &world.shell(&format!("ls -A {0} {0}/trees", path("data")))).await;
     assert_eq!(said.iter().filter(|line| !line.contains('/') && !line.is_empty()).collect::<Vec<_>>(), ["repos", "trees", "mine"]);
