@@ -69,9 +69,9 @@ impl Repos {
         let tree = self.tree(&store, name);
         let mut released = Released::default();
         let mut held = Held::All;
-        if tree.exists() {
+        if tree.is_known() {
             released.rescued.extend(self.rescue_commits(&store, &tree).await?);
-            if unsaved == Unsaved::Rescue {
+            if unsaved == Unsaved::Rescue && !tree.is_emptied() {
                 match self.rescue_changes(&store, &tree).await {
                     Ok(None) => {}
                     Ok(Some((name, all))) => {
