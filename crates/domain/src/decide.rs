@@ -11,7 +11,7 @@ use crate::role::Role;
 use crate::rules::{OwnedRule, RuleSet, verbs_for};
 use crate::snapshot::{Answer, Decision, Snapshot};
 use crate::spawn::SpawnState;
-use crate::task::{Hold, PausedBy, Stage, Task};
+use crate::task::{Hold, PausedBy, PausedRun, Stage, Task};
 use crate::verb::{Call, Verb};
 use crate::verbs;
 use crate::verbs::spawn::NewSpawn;
@@ -203,7 +203,7 @@ fn idle(rules: &RuleSet, world: &Snapshot, actor: &Actor, call: &Call) -> Result
     if holds && task.hold.is_none() {
         let event = match task.stage {
             Stage::Working | Stage::SelfCheck | Stage::Ready | Stage::Revision => {
-                Event::TaskHeld { hold: Hold::Paused { by: PausedBy::Agent, since: world.now } }
+                Event::TaskHeld { hold: Hold::Paused { by: PausedBy::Agent, since: world.now, run: PausedRun::EndsTurn } }
             }
             _ => Event::TaskReleased { reason: "its holder went idle".into(), keeps_owner: true },
         };

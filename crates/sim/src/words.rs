@@ -6,7 +6,7 @@ use roboco_domain::task::Task;
 use roboco_domain::verb::{Call, Verb};
 use roboco_domain::verbs::{
     Approve, Because, Commit, Complete, CriterionEvidence, CriterionVerdict, Fail, FindingInput, IAmBlocked, IAmDone, IDocumented,
-    IWillWorkOn, NoArgs, Note, OnTask, OpenPr, Pass, Progress, RequestChanges, ResolvedFinding, StepInput,
+    IWillWorkOn, NoArgs, Note, OnTask, OpenPr, Pass, Pause, Progress, RequestChanges, ResolvedFinding, StepInput,
 };
 
 /// How well a call is made.
@@ -113,7 +113,7 @@ pub fn call(verb: Verb, task: &Task, wording: Wording) -> Option<Call> {
         Verb::ClaimDocTask => Call::ClaimDocTask(on_task()),
         Verb::Activate => Call::Activate(on_task()),
         Verb::Evidence => Call::Evidence(on_task()),
-        Verb::Pause => Call::Pause(on_task()),
+        Verb::Pause => Call::Pause(Pause { task_id: task.number.to_string(), now: false }),
     })
 }
 

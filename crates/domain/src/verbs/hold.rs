@@ -15,7 +15,7 @@ use crate::input::clamp;
 use crate::limits;
 use crate::role::Role;
 use crate::snapshot::{Answer, Decision};
-use crate::task::{BlockerType, Hold, HoldReason, PausedBy, Resolver};
+use crate::task::{BlockerType, Hold, HoldReason, PausedBy, PausedRun, Resolver};
 
 /// A task and a reason.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -46,7 +46,18 @@ pub struct IAmBlocked {
     pub retry_after_s: Option<u64>,
 }
 
-subject!(Because => task_id, IAmBlocked => task_id);
+/// Arguments of `pause`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Pause {
+    /// The task: `T-142`, its id, or a unique prefix of it.
+    pub task_id: String,
+    /// Stop the running agent at once. Left out, it may end its turn first, for a minute at most.
+    #[serde(default)]
+    pub now: bool,
+}
+
+subject!(Because => task_id, IAmBlocked => task_id, Pause => task_id);
 
 fn blocked_hold(cx: GuardContext<'_>, text: &str, needs: Option<&str>, resolver: Resolver) -> Hold {
     Hold::Blocked {
@@ -107,9 +118,10 @@ pub(crate) fn unblock(cx: GuardContext<'_>, args: &Because) -> Decision {
         .events(decide_inbox(cx, &format!("unblocked: {}", clamp(&reason, 200))))
 }
 
-pub(crate) fn pause(cx: GuardContext<'_>) -> Decision {
+pub(crate) fn pause(cx: GuardContext<'_>, args: &Pause) -> Decision {
+    let run = if args.now { PausedRun::Stops } else { PausedRun::EndsTurn };
     Decision::new(Answer::next("resume it when it should go on"))
-        .event(Event::TaskHeld { hold: Hold::Paused { by: PausedBy::Human, since: cx.world.now } })
+        .event(Event::TaskHeld { hold: Hold::Paused { by: PausedBy::Human, since: cx.world.now, run } })
 }
 
 pub(crate) fn resume(cx: GuardContext<'_>) -> Decision {
