@@ -21,6 +21,8 @@ use crate::tree::{Tree, read_optional, remove_optional};
 
 /// Where unsaved work of trees is kept.
 const RESCUE: &str = "refs/roboco/rescue";
+/// Refs that are forgotten in one call.
+const FORGOTTEN: usize = 1000;
 /// Where the tips of branches are kept that were removed.
 const ENDED: &str = "refs/roboco/ended";
 
@@ -141,7 +143,7 @@ impl Repos {
         Ok(deleted)
     }
 
-    /// Forgets refs of rescued work and of removed branches that are older than `keep`. Returns how many were forgotten.
+    /// Forgets refs of rescued work and of removed branches that are older than `keep`, a thousand at most. Returns how many were forgotten.
     ///
     /// # Errors
     /// Faults of git.
@@ -153,6 +155,7 @@ impl Repos {
         for kind in [RESCUE, ENDED] {
             old_files(&logs.join(kind), keep, now, &mut old);
         }
+        old.truncate(FORGOTTEN);
         let names: Vec<String> = old.iter().filter_map(|file| file.strip_prefix(&logs).ok()?.to_str().map(str::to_owned)).collect();
         if !names.is_empty() {
             let steps: String = names.iter().map(|name| format!("delete {name}\0\0")).collect();
@@ -231,7 +234,7 @@ fn ref_part(name: &TreeName) -> String {
     format!("t-{}-t", slug.replace("..", ".-"))
 }
 
-fn is_older(path: &Path, keep: Duration, now: SystemTime) -> bool {
+pub(crate) fn is_older(path: &Path, keep: Duration, now: SystemTime) -> bool {
     let modified = fs::symlink_metadata(path).and_then(|meta| meta.modified());
     modified.ok().and_then(|at| now.duration_since(at).ok()).is_some_and(|age| age > keep)
 }

@@ -11,7 +11,7 @@ use roboco_domain::id::ProjectId;
 use roboco_domain::limits::{GIT_CLONE, GIT_NETWORK};
 use roboco_domain::vcs::{BranchName, Oid};
 use sha2::{Digest, Sha256};
-use tokio::sync::OwnedMutexGuard;
+use tokio::sync::{OwnedMutexGuard, OwnedRwLockReadGuard, OwnedRwLockWriteGuard, RwLock};
 
 use crate::error::{GitError, OrIo, Refusal};
 use crate::git::{Git, remove_lock};
@@ -27,12 +27,22 @@ pub struct Repos {
     pub(crate) exports: PathBuf,
     pub(crate) trash: PathBuf,
     locks: Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>,
+    /// Read by every operation that holds one of the locks of a project, written by whoever wants to be alone with its store.
+    in_use: Mutex<HashMap<ProjectId, Arc<RwLock<()>>>>,
     credentials: Mutex<HashMap<ProjectId, Credential>>,
     /// Trees of commits that were seen lately; a commit never changes its tree.
     commit_trees: Mutex<HashMap<Oid, Oid>>,
     /// Per branch: its tip, and the commit requests that the commits below it carried out. Complete as long as the tip is that one.
     requests: Mutex<HashMap<String, (Oid, Requests)>>,
     unique: AtomicU64,
+    /// The first number of `unique`; smaller ones were given out by earlier servers.
+    first_unique: u64,
+}
+
+/// A lock on a part of a project that is held.
+pub(crate) struct Locked {
+    _project: OwnedRwLockReadGuard<()>,
+    _part: OwnedMutexGuard<()>,
 }
 
 /// Commits and the keys of the requests that made them.
@@ -164,6 +174,8 @@ impl Repos {
             let dir = data.join(name);
             std::fs::create_dir_all(&dir).or_io("creating", &dir).map(|()| dir)
         };
+        // In a container every process has the same number; the time of its start tells two of them apart.
+        let first_unique = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as u64);
         let repos = Self {
             git,
             repos: dir("repos")?,
@@ -174,8 +186,9 @@ impl Repos {
             credentials: Mutex::default(),
             commit_trees: Mutex::default(),
             requests: Mutex::default(),
-            // In a container every process has the same number; the time of its start tells two of them apart.
-            unique: AtomicU64::new(SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as u64)),
+            in_use: Mutex::default(),
+            unique: AtomicU64::new(first_unique),
+            first_unique,
         };
         crate::orphans::await_end(repos.git.home());
         sweep_locks(&repos.repos, 0);
@@ -220,7 +233,9 @@ impl Repos {
     }
 
     /// Waits for a lock of this process. Locks on trees are held while git works in them, those on fetches while the network answers.
-    pub(crate) async fn lock(&self, project: ProjectId, what: &str) -> OwnedMutexGuard<()> {
+    pub(crate) async fn lock(&self, project: ProjectId, what: &str) -> Locked {
+        // First, and never waited for by a writer, so that an operation may hold two locks.
+        let in_use = self.in_use(project).read_owned().await;
         let lock = {
             let mut locks = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
             if locks.len() > 1000 {
@@ -228,12 +243,26 @@ impl Repos {
             }
             Arc::clone(locks.entry(format!("{project}/{what}")).or_default())
         };
-        lock.lock_owned().await
+        Locked { _project: in_use, _part: lock.lock_owned().await }
+    }
+
+    /// Keeps every operation that takes a lock away from a project until it is dropped. `None` when one is under way.
+    pub(crate) fn alone(&self, project: ProjectId) -> Option<OwnedRwLockWriteGuard<()>> {
+        self.in_use(project).try_write_owned().ok()
+    }
+
+    fn in_use(&self, project: ProjectId) -> Arc<RwLock<()>> {
+        Arc::clone(self.in_use.lock().unwrap_or_else(PoisonError::into_inner).entry(project).or_default())
     }
 
     /// A name nobody else uses, for temporary files.
     pub(crate) fn unique(&self) -> u64 {
         self.unique.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Whether an earlier server gave out a number of [`Repos::unique`].
+    pub(crate) fn is_of_earlier_server(&self, number: u64) -> bool {
+        number < self.first_unique
     }
 
     pub(crate) async fn fetch(&self, store: &Store, what: Fetch<'_>) -> Result<(), GitError> {

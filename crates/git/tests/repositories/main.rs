@@ -6,6 +6,7 @@ mod adding;
 mod committing;
 mod crashes;
 mod hostile;
+mod housekeeping;
 mod landing;
 mod leaf;
 mod releasing;
