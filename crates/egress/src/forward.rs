@@ -9,7 +9,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
 use axum::response::Response;
 use futures::{Stream, StreamExt};
-use http::header::{self, HeaderMap, HeaderName};
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, StatusCode};
 use reqwest::Url;
 
@@ -20,23 +20,31 @@ use crate::upstream::Upstream;
 use crate::{Caller, Egress, End};
 
 /// Headers that belong to one connection, to the caller's identity, or to the address, and never pass.
-const KEPT_BACK: [&str; 15] = [
+const KEPT_BACK: [&str; 19] = [
     "authorization",
     "connection",
     "cookie",
+    "cookie2",
     "expect",
     "forwarded",
     "host",
     "keep-alive",
     "proxy-authenticate",
     "proxy-authorization",
+    "proxy-connection",
     "te",
     "trailer",
     "transfer-encoding",
     "upgrade",
+    "via",
     "x-api-key",
     "x-goog-api-key",
+    "x-real-ip",
 ];
+
+/// How names of headers begin that never pass either: what agents say about themselves, their token for the verbs included, and what
+/// proxies say about their callers.
+const KEPT_BACK_FAMILIES: [&str; 2] = ["x-agent-", "x-forwarded-"];
 
 /// Of an answer, these stay here as well: cookies are for browsers, and the other place is not reachable.
 const KEPT_BACK_OF_ANSWERS: [&str; 2] = ["set-cookie", "alt-svc"];
@@ -87,7 +95,7 @@ async fn exchange(
     caller: Caller,
     provider: String,
     address: Url,
-    credential: Option<(HeaderName, http::HeaderValue)>,
+    credential: Option<(HeaderName, HeaderValue)>,
     request: Request,
 ) -> Response {
     let mut watch = Watch::start(Arc::clone(&egress.observer), caller, &provider);
@@ -95,6 +103,13 @@ async fn exchange(
     let head = parts.method == Method::HEAD;
 
     let mut headers = passed(&parts.headers, &[]);
+    if let Some(token) = presented(&parts.headers) {
+        // Under whatever name a client also sends it.
+        let tokens: Vec<HeaderName> = headers.iter().filter(|(_, value)| holds(value, token)).map(|(name, _)| name.clone()).collect();
+        for name in tokens {
+            headers.remove(name);
+        }
+    }
     headers.extend(credential);
     let mut outgoing = upstream.client.request(parts.method, address).headers(headers);
     if parts.headers.contains_key(header::CONTENT_LENGTH) || parts.headers.contains_key(header::TRANSFER_ENCODING) {
@@ -151,10 +166,15 @@ fn passed(headers: &HeaderMap, also_kept: &[&str]) -> HeaderMap {
         .collect();
     let passes = |name: &HeaderName| {
         let name = name.as_str();
-        !KEPT_BACK.contains(&name) && !also_kept.contains(&name) && !name.starts_with("x-forwarded-") && !named.iter().any(|n| n == name)
+        let family = KEPT_BACK_FAMILIES.iter().any(|beginning| name.starts_with(beginning));
+        !family && !KEPT_BACK.contains(&name) && !also_kept.contains(&name) && !named.iter().any(|n| n == name)
     };
     let kept = headers.iter().filter(|(name, _)| passes(name));
     kept.map(|(name, value)| (name.clone(), value.clone())).collect()
+}
+
+fn holds(value: &HeaderValue, token: &str) -> bool {
+    value.as_bytes().windows(token.len().max(1)).any(|part| part == token.as_bytes())
 }
 
 /// An answer's body broke off.

@@ -227,6 +227,41 @@ async fn the_agents_token_is_replaced_by_the_real_credential() {
 }
 
 #[tokio::test]
+async fn nothing_that_tells_who_the_agent_is_reaches_the_provider() {
+    let (base, requests) = upstream(ok).await;
+    let gateway = gateway(&base, key(), |egress| egress).await;
+    let bearer = format!("Bearer {TOKEN}");
+    let kept = [
+        ("authorization", bearer.as_str()),
+        ("X-Agent-Token", TOKEN),
+        ("x-agent-id", "a1"),
+        ("x-agent-role", "developer"),
+        ("x-agent-team", "backend"),
+        ("x-custom", "prefix agent-token-1 suffix"),
+        ("cookie", "c=1"),
+        ("cookie2", "c=1"),
+        ("proxy-authorization", "Basic abc"),
+        ("proxy-connection", "keep-alive"),
+        ("via", "1.1 inside"),
+        ("forwarded", "for=10.0.0.1"),
+        ("x-forwarded-for", "10.0.0.1"),
+        ("x-real-ip", "10.0.0.1"),
+    ];
+    let passed = [("anthropic-beta", "b1"), ("user-agent", "claude-cli/2"), ("x-stainless-lang", "js")];
+    let request = kept.iter().chain(&passed).fold(gateway.post("/model/claude/v1/messages"), |r, (name, value)| r.header(*name, *value));
+    assert_eq!(soon(request.body("{}").send()).await.unwrap().status().as_u16(), 200);
+    let (parts, _) = requests.lock().unwrap().pop().unwrap();
+    for (name, _) in kept {
+        assert!(!parts.headers.contains_key(name), "{name}: {:?}", parts.headers);
+    }
+    for (name, value) in passed {
+        assert_eq!(parts.headers[name], value);
+    }
+    assert_eq!(parts.headers["x-api-key"], REAL);
+    assert!(!format!("{:?}", parts.headers).contains(TOKEN), "{:?}", parts.headers);
+}
+
+#[tokio::test]
 async fn strangers_and_unknown_providers_reach_nothing() {
     let (base, requests) = upstream(ok).await;
     let gateway = gateway(&base, key(), |egress| egress).await;
