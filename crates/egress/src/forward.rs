@@ -2,7 +2,6 @@
 
 use std::error::Error as _;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
@@ -16,6 +15,7 @@ use reqwest::Url;
 use crate::credential::API_KEY;
 use crate::exchange::Watch;
 use crate::refusal::{Again, refuse};
+use crate::upload::{Answer, Late, Progress, Upload, too_late};
 use crate::upstream::Upstream;
 use crate::{Caller, Egress, End};
 
@@ -112,15 +112,20 @@ async fn exchange(
     }
     headers.extend(credential);
     let mut outgoing = upstream.client.request(parts.method, address).headers(headers);
+    let mut progress = tokio::sync::watch::channel(Progress::Sent(Answer::InPieces)).1;
     if parts.headers.contains_key(header::CONTENT_LENGTH) || parts.headers.contains_key(header::TRANSFER_ENCODING) {
-        let sent = watch.sent();
+        let (mut upload, told) = Upload::new(watch.sent(), declared_length(&parts.headers));
+        progress = told;
         outgoing = outgoing.body(reqwest::Body::wrap_stream(body.into_data_stream().inspect(move |piece| {
-            let bytes = piece.as_ref().map_or(0, Bytes::len);
-            sent.fetch_add(u64::try_from(bytes).unwrap_or(u64::MAX), Ordering::Relaxed);
+            upload.piece(piece.as_ref().map_or(&[], |piece| piece));
         })));
     }
 
-    let answer = match tokio::time::timeout(egress.deadlines.first_byte, outgoing.send()).await {
+    let answer = tokio::select! {
+        answer = outgoing.send() => Ok(answer),
+        late = too_late(progress, egress.deadlines) => Err(late),
+    };
+    let answer = match answer {
         Ok(Ok(answer)) => answer,
         Ok(Err(error)) => {
             let reason = reason(&error);
@@ -128,9 +133,12 @@ async fn exchange(
             watch.end(End::UpstreamFailed(reason));
             return refuse(StatusCode::BAD_GATEWAY, "api_error", &message, Again::Yes);
         }
-        Err(_) => {
+        Err(late) => {
             watch.end(End::TimedOut);
-            let message = format!("the provider {provider} did not begin to answer in time");
+            let message = match late {
+                Late::Request => format!("the request to the provider {provider} stopped on its way"),
+                Late::Answer => format!("the provider {provider} did not begin to answer in time"),
+            };
             return refuse(StatusCode::GATEWAY_TIMEOUT, "timeout_error", &message, Again::Yes);
         }
     };

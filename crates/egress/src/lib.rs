@@ -9,6 +9,7 @@ mod credential;
 mod exchange;
 mod forward;
 mod refusal;
+mod upload;
 mod upstream;
 
 use std::collections::BTreeMap;
@@ -42,16 +43,19 @@ pub trait Callers: Send + Sync {
 /// How long to wait for an upstream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Deadlines {
-    /// From the request to the first byte of the answer.
+    /// From the end of a request that asks for an answer in pieces to the first byte of it.
     pub first_byte: Duration,
-    /// Between two pieces of an answer.
+    /// From the end of any other request with a body to the first byte of the answer, which then is there as a whole.
+    pub whole: Duration,
+    /// Between two pieces of a request or of an answer.
     pub idle: Duration,
 }
 
 impl Default for Deadlines {
-    /// Long thoughts without output happen; five minutes of silence inside an answer do not.
+    /// Long thoughts without output happen; five minutes of silence inside an answer do not. An answer that comes at once takes as long as
+    /// writing all of it.
     fn default() -> Self {
-        Self { first_byte: Duration::from_secs(120), idle: Duration::from_secs(300) }
+        Self { first_byte: Duration::from_secs(120), whole: Duration::from_secs(600), idle: Duration::from_secs(300) }
     }
 }
 

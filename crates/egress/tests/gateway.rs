@@ -391,7 +391,7 @@ async fn a_client_that_hangs_up_before_the_answer_ends_the_upstreams_work() {
 
 #[tokio::test]
 async fn silence_has_deadlines_before_and_inside_an_answer() {
-    let short = Deadlines { first_byte: Duration::from_millis(100), idle: Duration::from_millis(100) };
+    let short = Deadlines { first_byte: Duration::from_millis(100), whole: LONG, idle: Duration::from_millis(100) };
     let never = serve(Router::new().fallback(std::future::pending::<Response>)).await;
     let before = gateway(&never, Credential::None, |egress| egress.with_deadlines(short)).await;
     let answer = soon(before.get("/model/claude/v1/messages").send()).await.unwrap();
@@ -406,6 +406,80 @@ async fn silence_has_deadlines_before_and_inside_an_answer() {
     assert!(soon(answer.bytes()).await.is_err(), "a cut answer looked whole");
     assert_eq!(inside.seen.one_exchange().await.end, End::TimedOut);
     soon(feed.closed()).await;
+}
+
+/// Longer than any test waits.
+const LONG: Duration = Duration::from_secs(600);
+
+/// An upstream that reads the whole request, says so, and does not answer before it is told to.
+async fn slow_upstream() -> (String, mpsc::Receiver<oneshot::Sender<()>>) {
+    let (told, heard) = mpsc::channel(4);
+    let listen = move |request: Request| async move {
+        axum::body::to_bytes(request.into_body(), usize::MAX).await.unwrap();
+        let (go, gone) = oneshot::channel();
+        told.send(go).await.unwrap();
+        gone.await.unwrap();
+        ok()
+    };
+    (serve(Router::new().fallback(listen)).await, heard)
+}
+
+#[tokio::test]
+async fn the_time_of_a_long_upload_is_not_the_providers() {
+    let deadlines = Deadlines { first_byte: Duration::from_millis(300), whole: Duration::from_millis(300), idle: LONG };
+    let (base, mut heard) = slow_upstream().await;
+    let gateway = gateway(&base, Credential::None, |egress| egress.with_deadlines(deadlines)).await;
+    let (feed, body) = fed();
+    let body = reqwest::Body::wrap_stream(body.into_data_stream());
+    let sending = tokio::spawn(gateway.post("/model/claude/v1/messages").body(body).send());
+    // Twice the deadline passes before the last piece.
+    for piece in ["{\"stream\":", "tr", "ue}"] {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        feed.send(piece).await.unwrap();
+    }
+    drop(feed);
+    soon(heard.recv()).await.unwrap().send(()).unwrap();
+    assert_eq!(soon(sending).await.unwrap().unwrap().status().as_u16(), 200);
+}
+
+#[tokio::test]
+async fn an_upload_that_stops_ends() {
+    let deadlines = Deadlines { first_byte: LONG, whole: LONG, idle: Duration::from_millis(100) };
+    let (base, _heard) = slow_upstream().await;
+    let gateway = gateway(&base, Credential::None, |egress| egress.with_deadlines(deadlines)).await;
+    let (feed, body) = fed();
+    feed.send("{").await.unwrap();
+    let body = reqwest::Body::wrap_stream(body.into_data_stream());
+    let answer = soon(gateway.post("/model/claude/v1/messages").body(body).send()).await.unwrap();
+    assert_eq!(answer.status().as_u16(), 504);
+    assert!(answer.text().await.unwrap().contains("stopped on its way"));
+    assert_eq!(gateway.seen.one_exchange().await.end, End::TimedOut);
+}
+
+#[tokio::test]
+async fn an_answer_that_comes_at_once_may_take_longer_than_the_first_piece_of_one() {
+    let short = Duration::from_millis(50);
+    for (body, whole, status) in [
+        (r#"{"stream":true}"#, LONG, 504),
+        (r#"{"stream":false}"#, LONG, 200),
+        (r#"{"tools":[{"stream":true}]}"#, LONG, 200),
+        (r#"{"stream":false}"#, short, 504),
+    ] {
+        let (base, mut heard) = slow_upstream().await;
+        let deadlines = Deadlines { first_byte: short, whole, idle: LONG };
+        let gateway = gateway(&base, Credential::None, |egress| egress.with_deadlines(deadlines)).await;
+        let sending = tokio::spawn(gateway.post("/model/claude/v1/messages").body(body).send());
+        let go = soon(heard.recv()).await.unwrap();
+        if status == 200 {
+            tokio::time::sleep(4 * short).await;
+            go.send(()).unwrap();
+        }
+        let answer = soon(sending).await.unwrap().unwrap();
+        assert_eq!(answer.status().as_u16(), status, "{body}");
+        if status == 504 {
+            assert_eq!(answer.headers()["x-should-retry"], "true");
+        }
+    }
 }
 
 #[tokio::test]
