@@ -249,3 +249,15 @@ async fn an_order_that_cannot_be_carried_out_says_why() {
         assert!(error.contains(says), "{error}");
     }
 }
+
+#[tokio::test]
+async fn files_opened_for_the_making_of_a_sandbox_are_closed_inside() {
+    let world = World::new();
+    fs::write(world.path("data/trees/mine/.env"), "secret").unwrap();
+    let driver = world.driver().await;
+    let mut spec = world.shell("ls -l /proc/[0-9]*/fd");
+    spec.masks = vec![world.path("data/trees/mine/.env")];
+    let said = run(&driver, &spec).await;
+    let numbers: Vec<u32> = said.iter().filter_map(|line| line.split_once(" -> ")?.0.rsplit(' ').next()?.parse().ok()).collect();
+    assert!(numbers.contains(&0) && numbers.iter().all(|number| *number < 100), "{said:#?}");
+}
