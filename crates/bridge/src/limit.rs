@@ -1,13 +1,13 @@
 //! Limits that the bridge puts on itself, and `roboco bridge limit`, which does only that and becomes another program.
 //!
 //! The count of processes must be limited inside the sandbox's own user namespace: outside, the kernel would count the user's other
-//! processes too. `--cgroup` joins existing control groups. `limit --open FILE` opens files at the descriptors from 200 on, for a
-//! program that takes a file's content as a descriptor; it is used outside.
+//! processes too. `--cgroup` joins existing control groups. `limit --open FILE` opens files for a program that takes a file's content as a
+//! descriptor: the argument `{{file 0}}` becomes the descriptor of the first one, and so on. It is used outside.
 
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{IntoRawFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -16,8 +16,6 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::{EXIT_BROKEN, EXIT_USAGE, USAGE, child, fail};
 
-/// The descriptor of the first opened file: far from whatever the process has inherited.
-const FIRST_FILE: RawFd = 200;
 /// Most opened files; the descriptors of a process are limited, often to 1024.
 const FILES_MAX: usize = 500;
 
@@ -82,27 +80,35 @@ pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
     if let Err(problem) = options.limits.apply() {
         return fail(EXIT_BROKEN, &problem);
     }
-    for (number, path) in (FIRST_FILE..).zip(&options.files) {
-        if let Err(error) = open(path, number) {
-            return fail(EXIT_BROKEN, &format!("cannot open {}: {error}", path.display()));
+    let mut descriptors = Vec::new();
+    for path in &options.files {
+        match open(path) {
+            Ok(descriptor) => descriptors.push(descriptor),
+            Err(error) => return fail(EXIT_BROKEN, &format!("cannot open {}: {error}", path.display())),
         }
     }
-    let Some((program, rest)) = options.argv.split_first() else { return fail(EXIT_USAGE, USAGE) };
+    let argv = with_descriptors(options.argv, &descriptors);
+    let Some((program, rest)) = argv.split_first() else { return fail(EXIT_USAGE, USAGE) };
     let error = child::command(program).into_std().args(rest).exec();
     fail(EXIT_BROKEN, &format!("cannot start {}: {error}", program.display()))
 }
 
-/// Opens a file for reading at exactly this descriptor and leaves it open for the program that follows.
-fn open(path: &Path, number: RawFd) -> io::Result<()> {
+/// Opens a file for reading and leaves it open for the program that follows, which closes it.
+fn open(path: &Path) -> io::Result<RawFd> {
     let file = File::open(path)?;
-    let copy = rustix::io::fcntl_dupfd_cloexec(&file, number)?;
-    if copy.as_raw_fd() != number {
-        return Err(io::Error::other(format!("descriptor {number} is taken")));
+    rustix::io::fcntl_setfd(&file, rustix::io::FdFlags::empty())?;
+    Ok(file.into_raw_fd())
+}
+
+/// The words with every name of an opened file replaced by its descriptor.
+fn with_descriptors(mut argv: Vec<OsString>, descriptors: &[RawFd]) -> Vec<OsString> {
+    for word in &mut argv {
+        let number = word.to_str().and_then(|word| word.strip_prefix("{{file ")?.strip_suffix("}}")?.parse::<usize>().ok());
+        if let Some(descriptor) = number.and_then(|number| descriptors.get(number)) {
+            *word = descriptor.to_string().into();
+        }
     }
-    rustix::io::fcntl_setfd(&copy, rustix::io::FdFlags::empty())?;
-    // It is closed by whoever reads it.
-    std::mem::forget(copy);
-    Ok(())
+    argv
 }
 
 fn parse(args: Vec<OsString>) -> Option<Options> {
@@ -138,6 +144,13 @@ mod tests {
         for wrong in ["--memory", "--memory x -- sh", "--memory 5", "--memory 5 --", "sh", "--other 1 -- sh", "--open", &many] {
             assert_eq!(parse(words(wrong)), None, "{wrong}");
         }
+    }
+
+    #[test]
+    fn names_of_opened_files_become_descriptors() {
+        let words = |words: &[&str]| words.iter().map(OsString::from).collect::<Vec<_>>();
+        let argv = words(&["a", "{{file 1}}", "{{file 0}}", "{{file 2}}", "x{{file 0}}", "{{door}}"]);
+        assert_eq!(with_descriptors(argv, &[7, 9]), words(&["a", "9", "7", "{{file 2}}", "x{{file 0}}", "{{door}}"]));
     }
 
     #[test]

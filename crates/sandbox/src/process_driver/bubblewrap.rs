@@ -40,8 +40,6 @@ pub(super) fn tmp_size(version: &str) -> TmpSize {
     if version >= (0, 7) { TmpSize::Bounded } else { TmpSize::Unbounded }
 }
 
-/// The descriptor at which the bridge's `limit --open` opens the first file.
-const FIRST_FILE: usize = 200;
 /// What takes the place of a masked file: its empty content. The device itself would not do, since tools choke on a file that exists
 /// and cannot be opened.
 const NOTHING: &str = "/dev/null";
@@ -51,7 +49,7 @@ const NOTHING: &str = "/dev/null";
 pub(super) struct Call {
     /// Everything before the program to run.
     pub(super) arguments: Vec<OsString>,
-    /// The files it must be given to read, from descriptor 200 on.
+    /// The files that must be open for it. Its arguments name them as the bridge's `limit --open` does.
     pub(super) files: Vec<PathBuf>,
 }
 
@@ -129,9 +127,9 @@ pub(super) fn call(place: &Place<'_>) -> Result<Call, SandboxError> {
     Ok(Call { arguments: words, files })
 }
 
-/// The descriptor of the file that is added next.
+/// What stands for the descriptor of the file that is added next.
 fn descriptor(files: &[PathBuf]) -> String {
-    (FIRST_FILE + files.len()).to_string()
+    format!("{{{{file {}}}}}", files.len())
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -222,7 +220,7 @@ mod tests {
         let call = call(&place).unwrap();
         let line = line(&call);
         let count = call.files.iter().filter(|file| *file != Path::new(NOTHING)).count();
-        let (first, second) = (FIRST_FILE + count, FIRST_FILE + count + 1);
+        let (first, second) = (descriptor(&call.files[..count]), descriptor(&call.files[..=count]));
         assert_eq!(call.files[count..], [NOTHING, NOTHING].map(PathBuf::from));
         let at = |text: String| line.find(&text).unwrap_or_else(|| panic!("{text} is not in {line}"));
         let base = base.path().display();
