@@ -3,6 +3,7 @@
 use std::sync::LazyLock;
 
 use crate::command::{Actor, AgentActor, Body, Command, NewProject, SystemCommand};
+use crate::effect::{Effect, EffectResult};
 use crate::event::Event;
 use crate::guard::{Category, Guard, GuardContext, Miss, is_current};
 use crate::project::Project;
@@ -29,6 +30,11 @@ pub fn standard_rules() -> &'static RuleSet {
 /// A refusal; nothing may be written then.
 pub fn decide(world: &Snapshot, command: &Command) -> Result<Decision, Rejection> {
     decide_by(&STANDARD, world, command)
+}
+
+/// What the caller of an effect that has ended is told, once more: nothing is decided.
+pub fn told_of(world: &Snapshot, effect: &Effect, result: &EffectResult) -> Answer {
+    verbs::settle::told_of(world, effect, result)
 }
 
 /// Decides a command by a given table.
