@@ -88,7 +88,7 @@ impl Repos {
     pub async fn commit(&self, request: &CommitRequest) -> Result<CommitOutcome, GitError> {
         check_key(&request.key)?;
         let store = self.store(request.project)?;
-        let _lock = self.lock(request.project, &TreeName::Branch(request.branch.clone()).slug()).await;
+        let _lock = self.locks.lock(request.project, &TreeName::Branch(request.branch.clone()).slug()).await;
         let tree = self.ready_tree(&store, &request.branch).await?;
         let head = self.branch_tip(&store, &request.branch)?;
         if let Some(done) = self.earlier_commit(&store, &request.branch, &head, &request.key).await? {
@@ -133,7 +133,7 @@ impl Repos {
             None => None,
         };
         let rules = Rules { protect: &request.protect, granted: &request.granted, waived: &request.waived, only: only.as_ref() };
-        let mut problems = changes.problems(&self.sizes(store, &changes).await?, &rules);
+        let mut problems = changes.problems(&Sizes::of(&self.git, &store.dir, &changes).await?, &rules);
         if cut && !problems.iter().any(|problem| matches!(problem, CommitProblem::TooLarge { .. })) {
             problems.push(CommitProblem::TooMuch);
         }
@@ -162,16 +162,6 @@ impl Repos {
             insertions: changes.insertions,
             deletions: changes.deletions,
         }))
-    }
-
-    /// How large the new content is, as it was stored.
-    async fn sizes(&self, store: &Store, changes: &Changes) -> Result<Sizes, GitError> {
-        let objects = changes.objects();
-        if objects.is_empty() {
-            return Ok(Sizes::default());
-        }
-        let call = self.git.call("measuring the changes").on(&store.dir).args(Sizes::ARGS.iter().copied()).stdin(objects);
-        Ok(Sizes::read(&call.run().await?))
     }
 
     /// Moves the branch and makes the draft the index of the tree.

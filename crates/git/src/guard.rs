@@ -1,8 +1,10 @@
 //! What may not be committed, decided on what git is about to store rather than on the files an agent still holds.
 
 use std::collections::{HashMap, HashSet};
+use std::path::Path;
 
 use crate::error::GitError;
+use crate::git::Git;
 use crate::glob::PathGlob;
 use crate::path::{RepoPath, is_git_dir_name};
 use crate::secrets::{SecretKind, scan};
@@ -129,11 +131,17 @@ pub(crate) struct Change {
 pub(crate) struct Sizes(HashMap<Vec<u8>, u64>);
 
 impl Sizes {
-    /// What to ask git for them with: it answers one line for each line it reads.
-    pub(crate) const ARGS: &[&str] = &["cat-file", "--batch-check=%(objectname) %(objectsize)"];
+    /// Asks git how large the content of these changes is in the store. An object that is missing has no size.
+    pub(crate) async fn of(git: &Git, store: &Path, changes: &Changes) -> Result<Self, GitError> {
+        let objects = changes.objects();
+        if objects.is_empty() {
+            return Ok(Self::default());
+        }
+        let call = git.call("measuring the changes").on(store).args(["cat-file", "--batch-check=%(objectname) %(objectsize)"]);
+        Ok(Self::read(&call.stdin(objects).run().await?))
+    }
 
-    /// Reads git's answer. An object that is missing has no size.
-    pub(crate) fn read(bytes: &[u8]) -> Self {
+    fn read(bytes: &[u8]) -> Self {
         let lines = String::from_utf8_lossy(bytes);
         let sizes = lines.lines().filter_map(|line| line.split_once(' '));
         Self(sizes.filter_map(|(id, size)| Some((id.as_bytes().to_vec(), size.parse().ok()?))).collect())
@@ -194,12 +202,12 @@ impl Changes {
     }
 
     /// The ids of all content that would be committed, one a line.
-    pub(crate) fn objects(&self) -> Vec<u8> {
+    fn objects(&self) -> Vec<u8> {
         let stored: HashSet<&[u8]> = self.files.iter().filter(|change| change.is_stored()).map(|change| change.object.as_slice()).collect();
         stored.into_iter().flat_map(|object| [object, b"\n"].concat()).collect()
     }
 
-    /// Everything that speaks against committing these changes. `sizes` are those of [`Self::objects`]; content without one is refused.
+    /// Everything that speaks against committing these changes. `sizes` are those of the new content; what has none is refused.
     pub(crate) fn problems(&self, sizes: &Sizes, rules: &Rules<'_>) -> Vec<CommitProblem> {
         let judged = |path: &RepoPath| rules.only.is_none_or(|only| only.contains(path));
         let mut problems: Vec<CommitProblem> = Vec::new();

@@ -61,65 +61,66 @@ impl Repos {
     pub async fn housekeep(&self, project: ProjectId, now: SystemTime) -> Result<Housekept, GitError> {
         let store = self.store(project)?;
         let forgotten = self.forget_rescues(project, TRASH_KEEP, now).await?;
-        let copies_removed = self.remove_left_copies(project, now).await?;
-        let packing = self.pack(&store, now).await?;
+        let copies_removed = remove_left_copies(self, project, now).await?;
+        let packing = pack(self, &store, now).await?;
         tracing::debug!(%project, forgotten, copies_removed, ?packing, "the house is kept");
         Ok(Housekept { forgotten, copies_removed, packing })
     }
+}
 
-    async fn remove_left_copies(&self, project: ProjectId, now: SystemTime) -> Result<usize, GitError> {
-        let mut removed = 0;
-        for copy in entries(&self.exports.join(project.to_string())) {
-            let name = copy.file_name().unwrap_or_default().to_string_lossy();
-            let number = name.rsplit_once('-').and_then(|(_, number)| number.parse().ok());
-            let left = number.is_some_and(|number| self.is_of_earlier_server(number)) || is_older(&copy, ABANDONED, now);
-            if removed < COPIES && left {
-                remove_all(copy).await?;
-                removed += 1;
-            }
+/// Copies of commits that an earlier server left, and those nobody can be using any more.
+async fn remove_left_copies(repos: &Repos, project: ProjectId, now: SystemTime) -> Result<usize, GitError> {
+    let mut removed = 0;
+    for copy in entries(&repos.exports.join(project.to_string())) {
+        let name = copy.file_name().unwrap_or_default().to_string_lossy();
+        let number = name.rsplit_once('-').and_then(|(_, number)| number.parse::<u64>().ok());
+        let left = number.is_some_and(|number| number < repos.first_unique) || is_older(&copy, ABANDONED, now);
+        if removed < COPIES && left {
+            remove_all(copy).await?;
+            removed += 1;
         }
-        Ok(removed)
     }
+    Ok(removed)
+}
 
-    async fn pack(&self, store: &Store, now: SystemTime) -> Result<Packing, GitError> {
-        let mark = store.dir.join(FULLY_PACKED);
-        let seconds = |time: SystemTime| time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        let note = || write_atomically(&mark, seconds(now).to_string().as_bytes());
-        let last = read_optional(&mark)?.and_then(|text| text.trim().parse::<u64>().ok());
-        if last.is_none() {
-            // A store begins in one pack.
-            note()?;
-        }
-        let everything = last.is_some_and(|last| seconds(now).saturating_sub(last) >= FULLY.as_secs());
-        if !everything && !self.is_untidy(store).await? {
-            return Ok(Packing::NotNeeded);
-        }
-        let Some(_alone) = self.alone(store.project) else { return Ok(Packing::Busy) };
-        remove_unfinished(&store.dir, now)?;
-        let call = self.git.call("packing the repository").on(&store.dir).config("pack.threads", "1").config("pack.windowMemory", "256m");
-        let call = call.config("repack.writeBitmaps", "false").args(["repack", "-d", "-l", "--quiet"]);
-        if !everything {
-            call.arg("--geometric=2").deadline(GIT_NETWORK).run().await?;
-            return Ok(Packing::Joined);
-        }
-        // Noted before it is done: a store that is too large for the deadline must not try all day.
+async fn pack(repos: &Repos, store: &Store, now: SystemTime) -> Result<Packing, GitError> {
+    let mark = store.dir.join(FULLY_PACKED);
+    let seconds = |time: SystemTime| time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let note = || write_atomically(&mark, seconds(now).to_string().as_bytes());
+    let last = read_optional(&mark)?.and_then(|text| text.trim().parse::<u64>().ok());
+    if last.is_none() {
+        // A store begins in one pack.
         note()?;
-        let expiry = format!("--cruft-expiration=@{} +0000", seconds(now).saturating_sub(TRASH_KEEP.as_secs()));
-        call.args(["--cruft", &expiry]).deadline(GIT_CLONE).run().await?;
-        Ok(Packing::Everything)
     }
+    let everything = last.is_some_and(|last| seconds(now).saturating_sub(last) >= FULLY.as_secs());
+    if !everything && !is_untidy(repos, store).await? {
+        return Ok(Packing::NotNeeded);
+    }
+    let Some(_alone) = repos.locks.alone(store.project) else { return Ok(Packing::Busy) };
+    remove_unfinished(&store.dir, now)?;
+    let call = repos.git.call("packing the repository").on(&store.dir).config("pack.threads", "1").config("pack.windowMemory", "256m");
+    let call = call.config("repack.writeBitmaps", "false").args(["repack", "-d", "-l", "--quiet"]);
+    if !everything {
+        call.arg("--geometric=2").deadline(GIT_NETWORK).run().await?;
+        return Ok(Packing::Joined);
+    }
+    // Noted before it is done: a store that is too large for the deadline must not try all day.
+    note()?;
+    let expiry = format!("--cruft-expiration=@{} +0000", seconds(now).saturating_sub(TRASH_KEEP.as_secs()));
+    call.args(["--cruft", &expiry]).deadline(GIT_CLONE).run().await?;
+    Ok(Packing::Everything)
+}
 
-    async fn is_untidy(&self, store: &Store) -> Result<bool, GitError> {
-        let listed = self.git.call("counting objects").on(&store.dir).args(["count-objects", "-v"]).run().await?;
-        let listed = String::from_utf8_lossy(&listed);
-        let number = |name: &str| {
-            let mut lines = listed.lines().filter_map(|line| line.split_once(": "));
-            lines.find(|(key, _)| *key == name).and_then(|(_, value)| value.parse::<u64>().ok())
-        };
-        match (number("count"), number("packs")) {
-            (Some(loose), Some(packs)) => Ok(loose >= LOOSE || packs >= PACKS),
-            _ => Err(GitError::broken("counting objects", "git printed something unexpected; check the git version")),
-        }
+async fn is_untidy(repos: &Repos, store: &Store) -> Result<bool, GitError> {
+    let listed = repos.git.call("counting objects").on(&store.dir).args(["count-objects", "-v"]).run().await?;
+    let listed = String::from_utf8_lossy(&listed);
+    let number = |name: &str| {
+        let mut lines = listed.lines().filter_map(|line| line.split_once(": "));
+        lines.find(|(key, _)| *key == name).and_then(|(_, value)| value.parse::<u64>().ok())
+    };
+    match (number("count"), number("packs")) {
+        (Some(loose), Some(packs)) => Ok(loose >= LOOSE || packs >= PACKS),
+        _ => Err(GitError::broken("counting objects", "git printed something unexpected; check the git version")),
     }
 }
 

@@ -27,6 +27,7 @@ mod glob;
 mod guard;
 mod housekeeping;
 mod landing;
+mod locks;
 mod merge;
 mod objects;
 mod origin;

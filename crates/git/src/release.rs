@@ -67,7 +67,7 @@ impl Repos {
     /// Faults of git and of the file system; asking again continues where it stopped.
     pub async fn release_tree(&self, project: ProjectId, name: &TreeName, unsaved: Unsaved) -> Result<Released, GitError> {
         let store = self.store(project)?;
-        let _lock = self.lock(project, &name.slug()).await;
+        let _lock = self.locks.lock(project, &name.slug()).await;
         let tree = self.tree(&store, name);
         let mut released = Released::default();
         let mut held = Held::All;
@@ -111,7 +111,7 @@ impl Repos {
         let store = self.store(project)?;
         let name = TreeName::Branch(branch.clone());
         let released = self.release_tree(project, &name, Unsaved::Rescue).await?;
-        let _lock = self.lock(project, &name.slug()).await;
+        let _lock = self.locks.lock(project, &name.slug()).await;
         let own = branch_ref(branch);
         let Some(tip) = refs::read(&store.dir, &own)? else { return Ok(Ended { tip_at: None, released }) };
         let kept = format!("{ENDED}/{}/{}", ref_part(&name), tip.short());

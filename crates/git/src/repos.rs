@@ -4,17 +4,17 @@ use std::collections::HashMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use roboco_domain::id::ProjectId;
 use roboco_domain::limits::{GIT_CLONE, GIT_NETWORK};
 use roboco_domain::vcs::{BranchName, Oid};
 use sha2::{Digest, Sha256};
-use tokio::sync::{OwnedMutexGuard, OwnedRwLockReadGuard, OwnedRwLockWriteGuard, RwLock};
 
 use crate::error::{GitError, OrIo, Refusal};
 use crate::git::{Git, remove_lock};
+use crate::locks::Locks;
 use crate::origin::{Credential, Origin};
 use crate::refs;
 
@@ -26,9 +26,7 @@ pub struct Repos {
     pub(crate) trees: PathBuf,
     pub(crate) exports: PathBuf,
     pub(crate) trash: PathBuf,
-    locks: Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>,
-    /// Read by every operation that holds one of the locks of a project, written by whoever wants to be alone with its store.
-    in_use: Mutex<HashMap<ProjectId, Arc<RwLock<()>>>>,
+    pub(crate) locks: Locks,
     credentials: Mutex<HashMap<ProjectId, Credential>>,
     /// Trees of commits that were seen lately; a commit never changes its tree.
     commit_trees: Mutex<HashMap<Oid, Oid>>,
@@ -36,13 +34,7 @@ pub struct Repos {
     requests: Mutex<HashMap<String, (Oid, Requests)>>,
     unique: AtomicU64,
     /// The first number of `unique`; smaller ones were given out by earlier servers.
-    first_unique: u64,
-}
-
-/// A lock on a part of a project that is held.
-pub(crate) struct Locked {
-    _project: OwnedRwLockReadGuard<()>,
-    _part: OwnedMutexGuard<()>,
+    pub(crate) first_unique: u64,
 }
 
 /// Commits and the keys of the requests that made them.
@@ -182,11 +174,10 @@ impl Repos {
             trees: dir("trees")?,
             exports: dir("exports")?,
             trash: dir("trash")?,
-            locks: Mutex::default(),
+            locks: Locks::default(),
             credentials: Mutex::default(),
             commit_trees: Mutex::default(),
             requests: Mutex::default(),
-            in_use: Mutex::default(),
             unique: AtomicU64::new(first_unique),
             first_unique,
         };
@@ -232,41 +223,13 @@ impl Repos {
         Ok(Store { project, dir, origin, default_branch })
     }
 
-    /// Waits for a lock of this process. Locks on trees are held while git works in them, those on fetches while the network answers.
-    pub(crate) async fn lock(&self, project: ProjectId, what: &str) -> Locked {
-        // First, and never waited for by a writer, so that an operation may hold two locks.
-        let in_use = self.in_use(project).read_owned().await;
-        let lock = {
-            let mut locks = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
-            if locks.len() > 1000 {
-                locks.retain(|_, lock| Arc::strong_count(lock) > 1);
-            }
-            Arc::clone(locks.entry(format!("{project}/{what}")).or_default())
-        };
-        Locked { _project: in_use, _part: lock.lock_owned().await }
-    }
-
-    /// Keeps every operation that takes a lock away from a project until it is dropped. `None` when one is under way.
-    pub(crate) fn alone(&self, project: ProjectId) -> Option<OwnedRwLockWriteGuard<()>> {
-        self.in_use(project).try_write_owned().ok()
-    }
-
-    fn in_use(&self, project: ProjectId) -> Arc<RwLock<()>> {
-        Arc::clone(self.in_use.lock().unwrap_or_else(PoisonError::into_inner).entry(project).or_default())
-    }
-
     /// A name nobody else uses, for temporary files.
     pub(crate) fn unique(&self) -> u64 {
         self.unique.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Whether an earlier server gave out a number of [`Repos::unique`].
-    pub(crate) fn is_of_earlier_server(&self, number: u64) -> bool {
-        number < self.first_unique
-    }
-
     pub(crate) async fn fetch(&self, store: &Store, what: Fetch<'_>) -> Result<(), GitError> {
-        let _one_at_a_time = self.lock(store.project, "fetch").await;
+        let _one_at_a_time = self.locks.lock(store.project, "fetch").await;
         let answer = self.fetch_once(store, &what).await?;
         let Some(said) = answer else { return Ok(()) };
         // A branch `a` that became a folder `a/b` at the origin blocks its new name until the old one is forgotten.
