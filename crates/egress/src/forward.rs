@@ -2,6 +2,7 @@
 
 use std::error::Error as _;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
@@ -19,8 +20,9 @@ use crate::upload::{Answer, Late, Progress, Upload, too_late};
 use crate::upstream::Upstream;
 use crate::{Caller, Egress, End};
 
-/// Headers that belong to one connection, to the caller's identity, or to the address, and never pass.
-const KEPT_BACK: [&str; 19] = [
+/// Headers that belong to one connection, to the caller's identity, or to the address, or that ask for another request than the one that
+/// was allowed, and never pass.
+const KEPT_BACK: [&str; 24] = [
     "authorization",
     "connection",
     "cookie",
@@ -39,18 +41,27 @@ const KEPT_BACK: [&str; 19] = [
     "via",
     "x-api-key",
     "x-goog-api-key",
+    "x-http-method",
+    "x-http-method-override",
+    "x-method-override",
+    "x-original-url",
     "x-real-ip",
+    "x-rewrite-url",
 ];
 
 /// How names of headers begin that never pass either: what agents say about themselves, their token for the verbs included, and what
 /// proxies say about their callers.
 const KEPT_BACK_FAMILIES: [&str; 2] = ["x-agent-", "x-forwarded-"];
 
+/// Characters of a refused path that are shown.
+const SHOWN: usize = 200;
+
 /// Of an answer, these stay here as well: cookies are for browsers, and the other place is not reachable.
 const KEPT_BACK_OF_ANSWERS: [&str; 2] = ["set-cookie", "alt-svc"];
 
 pub(crate) async fn forward(State(egress): State<Arc<Egress>>, request: Request) -> Response {
-    let Some(caller) = presented(request.headers()).and_then(|token| egress.callers.verify(token)) else {
+    let token = presented(request.headers()).unwrap_or_default().to_owned();
+    let Some(caller) = egress.callers.verify(&token) else {
         let message = "this is not the token of a running agent: send the agent's own token as the key";
         return refuse(StatusCode::UNAUTHORIZED, "authentication_error", message, Again::No);
     };
@@ -63,6 +74,19 @@ pub(crate) async fn forward(State(egress): State<Arc<Egress>>, request: Request)
     let Some(address) = upstream.address(rest, request.uri().query()) else {
         return refuse(StatusCode::BAD_REQUEST, "invalid_request_error", "this path leads outside the provider", Again::No);
     };
+    let method = request.method();
+    if rest.is_empty() && matches!(*method, Method::GET | Method::HEAD) {
+        // Clients look whether anybody is there. Somebody is.
+        return Response::new(Body::empty());
+    }
+    if !upstream.allows(method, rest) {
+        egress.refusals.fetch_add(1, Ordering::Relaxed);
+        let asked: String = rest.replace(&token, "…").chars().take(SHOWN).collect();
+        tracing::warn!(spawn.id = %caller.spawn, provider, %method, path = ?asked, "an agent asked its provider for something it may not");
+        let allowed = upstream.allowed();
+        let message = format!("agents may not ask the provider {provider} for {method} /{asked}; what they may ask: {allowed}");
+        return refuse(StatusCode::FORBIDDEN, "permission_error", &message, Again::No);
+    }
     match upstream.credential.header((egress.clock)()).await {
         Ok(credential) => exchange(&egress, upstream, caller, provider.to_owned(), address, credential, request).await,
         Err(missing) => {

@@ -1,7 +1,8 @@
 //! The only way out of a sandbox: the model gateway. Clients send their agent's own token in place of a key; here it is checked and
 //! replaced by the real credential, and bytes pass through in both directions without being gathered.
 //!
-//! Invariants: only the configured upstream of a known provider can be reached; a real credential is read at the moment of use, never
+//! Invariants: only the configured upstream of a known provider can be reached, and only with the requests that were allowed there: the
+//! real credential can do more than an agent may; a real credential is read at the moment of use, never
 //! stored in a log, an error or an answer; the agent's token never leaves. Nothing here knows the database: who may call, and who wants
 //! to know about it, are traits.
 
@@ -14,6 +15,7 @@ mod upstream;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use axum::Router;
@@ -70,6 +72,7 @@ pub struct Egress {
     upstreams: BTreeMap<String, Arc<Upstream>>,
     deadlines: Deadlines,
     clock: Clock,
+    refusals: Arc<AtomicU64>,
 }
 
 impl Egress {
@@ -79,7 +82,7 @@ impl Egress {
             let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
             Timestamp::from_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
         });
-        Self { callers, observer, upstreams: BTreeMap::new(), deadlines: Deadlines::default(), clock }
+        Self { callers, observer, upstreams: BTreeMap::new(), deadlines: Deadlines::default(), clock, refusals: Arc::default() }
     }
 
     /// Adds the upstream behind `/model/{provider}`.
@@ -87,6 +90,12 @@ impl Egress {
     pub fn with_upstream(mut self, provider: &str, upstream: Upstream) -> Self {
         self.upstreams.insert(provider.to_owned(), Arc::new(upstream));
         self
+    }
+
+    /// How many requests of agents were not forwarded because nothing like them is allowed at their provider. Counts on as long as the
+    /// gateway runs.
+    pub fn refusals(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.refusals)
     }
 
     /// Other deadlines than the default.

@@ -3,6 +3,7 @@
 
 use std::convert::Infallible;
 use std::future::Future;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -110,7 +111,9 @@ struct Gateway {
 async fn gateway(upstream: &str, credential: Credential, change: impl FnOnce(Egress) -> Egress) -> Gateway {
     let seen = Arc::new(Seen::default());
     let observer: Arc<dyn Observer> = Arc::clone(&seen) as _;
-    let egress = Egress::new(Arc::new(OneAgent), observer).with_upstream("claude", Upstream::new(upstream, credential, REMEDY).unwrap());
+    let upstream = Upstream::new(upstream, credential, REMEDY).unwrap();
+    let upstream = upstream.allowing([("POST", "/v1/messages"), ("GET", "/v1/messages"), ("GET", "/v1/models")]);
+    let egress = Egress::new(Arc::new(OneAgent), observer).with_upstream("claude", upstream);
     Gateway { base: serve(router(change(egress))).await, seen }
 }
 
@@ -227,6 +230,55 @@ async fn the_agents_token_is_replaced_by_the_real_credential() {
 }
 
 #[tokio::test]
+async fn the_real_credential_does_only_what_agents_may_ask_for() {
+    let (base, requests) = upstream(ok).await;
+    let mut refusals = None;
+    let gateway = gateway(&base, key(), |egress| {
+        refusals = Some(egress.refusals());
+        egress
+    })
+    .await;
+    let asked = [
+        ("GET", "v1/files"),
+        ("DELETE", "v1/files/file_1"),
+        ("POST", "v1/messages/batches"),
+        ("GET", "v1/organizations/users"),
+        ("POST", "api/oauth/claude_cli/create_api_key"),
+        ("DELETE", "v1/messages"),
+        ("POST", "v1/models"),
+        ("POST", ""),
+        ("POST", "v1/messages/"),
+        ("POST", "v1/mess%61ges"),
+        ("POST", "v1/agent-token-1"),
+    ];
+    for (method, path) in asked {
+        let request = client().request(method.parse().unwrap(), format!("{}/model/claude/{path}", gateway.base));
+        let answer = soon(request.header("x-api-key", TOKEN).body("{}").send()).await.unwrap();
+        assert_eq!((answer.status().as_u16(), &answer.headers()["x-should-retry"]), (403, &"false".parse().unwrap()), "{method} {path}");
+        let text = answer.text().await.unwrap();
+        assert!(text.contains("permission_error") && text.contains(&format!("may not ask the provider claude for {method} /")), "{text}");
+        assert!(text.contains("POST /v1/messages") && !text.contains(TOKEN), "{text}");
+    }
+    assert!(requests.lock().unwrap().is_empty());
+    assert_eq!(refusals.unwrap().load(Ordering::Relaxed), u64::try_from(asked.len()).unwrap());
+}
+
+#[tokio::test]
+async fn a_look_whether_anybody_is_there_is_answered_here() {
+    let (base, requests) = upstream(ok).await;
+    let gateway = gateway(&base, key(), |egress| egress).await;
+    for path in ["/model/claude", "/model/claude/"] {
+        for method in ["GET", "HEAD"] {
+            let request = client().request(method.parse().unwrap(), format!("{}{path}", gateway.base));
+            assert_eq!(soon(request.header("x-api-key", TOKEN).send()).await.unwrap().status().as_u16(), 200, "{method} {path}");
+            let request = client().request(method.parse().unwrap(), format!("{}{path}", gateway.base));
+            assert_eq!(soon(request.send()).await.unwrap().status().as_u16(), 401, "{method} {path}");
+        }
+    }
+    assert!(requests.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
 async fn nothing_that_tells_who_the_agent_is_reaches_the_provider() {
     let (base, requests) = upstream(ok).await;
     let gateway = gateway(&base, key(), |egress| egress).await;
@@ -246,6 +298,8 @@ async fn nothing_that_tells_who_the_agent_is_reaches_the_provider() {
         ("forwarded", "for=10.0.0.1"),
         ("x-forwarded-for", "10.0.0.1"),
         ("x-real-ip", "10.0.0.1"),
+        ("x-http-method-override", "DELETE"),
+        ("x-original-url", "/v1/files"),
     ];
     let passed = [("anthropic-beta", "b1"), ("user-agent", "claude-cli/2"), ("x-stainless-lang", "js")];
     let request = kept.iter().chain(&passed).fold(gateway.post("/model/claude/v1/messages"), |r, (name, value)| r.header(*name, *value));
@@ -303,10 +357,11 @@ async fn no_request_line_reaches_another_place() {
         ("GET /model/claude/v1/../../../x HTTP/1.1", "400", None),
         ("GET /model/claude/v1/%2e%2e/x HTTP/1.1", "400", None),
         ("GET http://evil.example/model/claude/v1/models HTTP/1.1", "200", Some("/team/v1/models")),
-        ("GET /model/claude/http://evil.example/x HTTP/1.1", "200", Some("/team/http://evil.example/x")),
-        ("GET /model/claude//evil.example/x HTTP/1.1", "200", Some("/team//evil.example/x")),
-        ("GET /model/claude HTTP/1.1", "200", Some("/team/")),
-        ("HEAD /model/claude/ HTTP/1.1", "200", Some("/team/")),
+        ("GET /model/claude/http://evil.example/v1/models HTTP/1.1", "403", None),
+        ("GET /model/claude//evil.example/v1/models HTTP/1.1", "403", None),
+        ("GET /model/claude//v1/models HTTP/1.1", "403", None),
+        ("GET /model/claude/v1/models?path=/v1/files HTTP/1.1", "200", Some("/team/v1/models?path=/v1/files")),
+        ("GET /model/claude/v1/models/%3f HTTP/1.1", "403", None),
     ] {
         let answer = raw(&gateway.base, &format!("{line}\r\n{head}")).await;
         assert!(answer.contains(status), "{line}: {answer}");
