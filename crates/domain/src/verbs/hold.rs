@@ -1,5 +1,7 @@
 //! Holds: blocking, pausing, escalating, lifting, and giving a task up.
 
+use std::time::Duration;
+
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -16,6 +18,7 @@ use crate::limits;
 use crate::role::Role;
 use crate::snapshot::{Answer, Decision};
 use crate::task::{BlockerType, Hold, HoldReason, PausedBy, PausedRun, Resolver};
+use crate::time::Timestamp;
 
 /// A task and a reason.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -72,7 +75,7 @@ fn blocked_hold(cx: GuardContext<'_>, text: &str, needs: Option<&str>, resolver:
 
 pub(crate) fn blocked(cx: GuardContext<'_>, args: &IAmBlocked) -> Decision {
     if args.blocker_type == Some(BlockerType::ProviderLimit) {
-        // A provider that refuses is no fault of the task: it stays as it is and the client's own report parks the provider.
+        // A provider that refuses is no fault of the task: it stays as it is, and the end of the run parks the provider.
         return Decision::new(Answer::next("end your turn; the work goes on when the provider accepts it again"))
             .event(Event::NoteRecorded { scope: "struggle".into(), text: clamp(&args.reason, limits::NOTES_CHARS).into_owned() });
     }
@@ -88,6 +91,12 @@ pub(crate) fn blocked(cx: GuardContext<'_>, args: &IAmBlocked) -> Decision {
         .event(Event::NoteRecorded { scope: "struggle".into(), text: clamp(&args.reason, limits::NOTES_CHARS).into_owned() })
         .event(Event::TaskHeld { hold })
         .events(human)
+}
+
+/// Until when the provider refuses, when that is what stops the caller.
+pub(crate) fn limited_until(args: &IAmBlocked, now: Timestamp) -> Option<Timestamp> {
+    let stated = args.retry_after_s.map_or(limits::PARK_RATE, Duration::from_secs);
+    (args.blocker_type == Some(BlockerType::ProviderLimit)).then(|| now.after(stated.min(limits::PARK_SAID_MAX)))
 }
 
 fn ask_ceo(cx: GuardContext<'_>, reason: &str) -> Event {
