@@ -244,7 +244,9 @@ pub fn somebody_is_next(company: &Company) -> Option<String> {
         }
         NextActor::Ceo(words) => {
             let ceo = company.ceo()?;
-            let can = [Verb::Approve, Verb::Resume, Verb::Unblock].into_iter().any(|v| company.call(ceo.clone(), v, Wording::Full).is_ok());
+            let can = [Verb::Approve, Verb::Resume, Verb::Unblock, Verb::Activate]
+                .into_iter()
+                .any(|v| company.call(ceo.clone(), v, Wording::Full).is_ok());
             (!can).then(|| format!("the CEO cannot {words}"))
         }
         NextActor::Agents(agents, verb) => {
