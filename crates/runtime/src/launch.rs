@@ -51,7 +51,8 @@ pub(crate) async fn prepare(shared: &Shared, spawn: &Spawn, task: &Task) -> Resu
     private_dir(&home)?;
     let (tree, access) = tree_of(shared, agent, task);
     std::fs::create_dir_all(&tree).map_err(|e| Fault::passing(format!("creating {}: {e}", tree.display())))?;
-    let confined = shared.confinement().await;
+    // One look decides the paths, the client's switches and how the sandbox is made.
+    let confined = shared.parts.driver.confinement().await;
     let token = shared.parts.door.mint(&AgentActor {
         agent: spawn.agent,
         role: agent.role,
@@ -78,14 +79,14 @@ pub(crate) async fn prepare(shared: &Shared, spawn: &Spawn, task: &Task) -> Resu
         },
         session: spawn.resume.as_deref().map_or(Session::New(&session), Session::Resume),
         home: &home_inside,
-        confinement: confinement(confined),
+        confinement: confinement(&confined),
         files: if Role::AUTHORS.contains(&agent.role) { FileAccess::Write } else { FileAccess::ReadOnly },
         caps: RunCaps::default(),
         play: shared.config.play.as_ref().map(|(file, files)| Play { file, files }),
     };
     let client = provider.launch(&launch).map_err(|e| Fault::lasting(e.to_string()))?;
     write_home(&home, &client)?;
-    let sandbox = order(shared, spawn, agent, &project, &client, &tree, access, &home);
+    let sandbox = order(shared, spawn, agent, &project, &client, &tree, access, &home, confined);
     Ok(Order { sandbox, first_input: client.first_input, provider })
 }
 
@@ -131,6 +132,7 @@ fn order(
     tree: &Path,
     access: Access,
     home: &Path,
+    confined: Confinement,
 ) -> SandboxSpec {
     let company = shared.company().id();
     let mut mounts = vec![Mount::same(tree, access)];
@@ -175,6 +177,7 @@ fn order(
         limits: Limits { memory_bytes: shared.config.memory_bytes, pids: Some(1024) },
         masks: Vec::new(),
         trust: if spawn.provider == roboco_providers::scripted::NAME { Trust::Own } else { Trust::Foreign },
+        confinement: Some(confined),
     }
 }
 

@@ -27,6 +27,11 @@ pub trait Driver: Send + Sync {
     /// Tries out whether sandboxes can be made here, for `doctor`. Costs one short-lived sandbox.
     async fn check(&self) -> Report;
 
+    /// What holds clients here. Whoever writes an order needs it: some switches and paths are fit for a confined client only.
+    ///
+    /// That something does is found out once; that nothing does may be mended while this process runs, so it is looked at each time.
+    async fn confinement(&self) -> Confinement;
+
     /// Starts a sandbox and returns once its bridge has answered.
     ///
     /// # Errors

@@ -86,23 +86,8 @@ impl ProcessDriver {
         Self { settings, confinement: OnceCell::new(), warned: std::sync::Once::new(), last: Mutex::default() }
     }
 
-    /// What holds clients here. Whoever writes a client's command line needs it: some switches are fit for a confined client only.
-    ///
-    /// That it works is found out once; that it does not may be mended while this process runs.
-    pub async fn confinement(&self) -> Confinement {
-        let works = async || match try_out(&self.settings).await {
-            works @ Confinement::Bubblewrap { .. } => Ok(works),
-            fails @ Confinement::None { .. } => Err(fails),
-        };
-        match self.confinement.get_or_try_init(works).await {
-            Ok(works) => works.clone(),
-            Err(fails) => fails,
-        }
-    }
-
-    /// The confinement for a piece of work, or why it may not run.
-    async fn confinement_for(&self, what: &str, trust: Trust) -> Result<Confinement, SandboxError> {
-        let confinement = self.confinement().await;
+    /// The confinement for a piece of work, or why it may not run with it.
+    fn permitted(&self, what: &str, trust: Trust, confinement: Confinement) -> Result<Confinement, SandboxError> {
         if let Confinement::None { problem, remedy } = &confinement {
             match (trust, self.settings.unconfined) {
                 (Trust::Own, _) | (Trust::Foreign, Unconfined::Allow) => self.warned.call_once(|| {
@@ -216,8 +201,19 @@ impl Driver for ProcessDriver {
         }
     }
 
+    async fn confinement(&self) -> Confinement {
+        let works = async || match try_out(&self.settings).await {
+            works @ Confinement::Bubblewrap { .. } => Ok(works),
+            fails @ Confinement::None { .. } => Err(fails),
+        };
+        match self.confinement.get_or_try_init(works).await {
+            Ok(works) => works.clone(),
+            Err(fails) => fails,
+        }
+    }
+
     async fn start(&self, spec: &SandboxSpec) -> Result<Sandbox, SandboxError> {
-        let SandboxSpec { name, labels, argv, env, cwd, mounts, home, door_files, network, limits, masks, trust } = spec;
+        let SandboxSpec { name, labels, argv, env, cwd, mounts, home, door_files, network, limits, masks, trust, confinement } = spec;
         check_name(name)?;
         let labels = self.labels(labels);
         let (door, listen) = match network {
@@ -226,7 +222,11 @@ impl Driver for ProcessDriver {
             // The port is shared with the host there, so it must be a free one.
             Network::Host { door } => (door.as_deref(), Some("127.0.0.1:0")),
         };
-        let confinement = &self.confinement_for("this client", *trust).await?;
+        let found = match confinement {
+            Some(written_for) => written_for.clone(),
+            None => self.confinement().await,
+        };
+        let confinement = &self.permitted("this client", *trust, found)?;
         self.free(name).await?;
         let groups = ControlGroups::create(name, *limits);
         let run = |held: Vec<OsString>, door: Option<&Path>, listen: Option<&str>, home: &Path| {
@@ -294,7 +294,7 @@ impl Driver for ProcessDriver {
         let JobSpec { name, labels, script, env, cwd, mounts, masks, limits } = job;
         check_name(name)?;
         let labels = self.labels(labels);
-        let confinement = &self.confinement_for("this command", Trust::Foreign).await?;
+        let confinement = &self.permitted("this command", Trust::Foreign, self.confinement().await)?;
         self.free(name).await?;
         let groups = ControlGroups::create(name, *limits);
         // One stream keeps the order of output and errors, and leaves the other one to bubblewrap.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use roboco_sandbox::{Driver, Env, Mount, Network, SandboxError, SandboxSpec, Settings, Trust, Unconfined};
+use roboco_sandbox::{Driver, Env, Mount, Network, ProcessDriver, SandboxError, SandboxSpec, Settings, Trust, Unconfined};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, UnixListener};
 
@@ -221,6 +221,26 @@ async fn without_bubblewrap_only_our_own_code_runs_unless_the_operator_allows_mo
     assert_eq!(run(&allowing, &foreign).await, ["hi"]);
     assert_eq!(world.run_job(&allowing, "echo out; echo err >&2; exit 3").await, (3, "out\nerr\n".into()));
     assert!(!refusing.check().await.confinement.is_confined());
+}
+
+#[tokio::test]
+async fn an_order_is_carried_out_with_the_confinement_it_was_written_for() {
+    let world = World::new();
+    let bubblewrap = world.path("bwrap");
+    let driver = ProcessDriver::new(Settings { bubblewrap: Some(bubblewrap.clone()), ..world.settings() });
+    let found = driver.confinement().await;
+    assert!(!found.is_confined(), "{found:?}");
+    let order = SandboxSpec { trust: Trust::Own, confinement: Some(found.clone()), ..world.shell("echo $HOME") };
+
+    // Somebody installs bubblewrap between the writing of an order and its start.
+    std::os::unix::fs::symlink("/usr/bin/bwrap", &bubblewrap).unwrap();
+    assert_eq!(run(&driver, &order).await, [world.path("data/homes/mine").display().to_string()], "its words hold paths of the host");
+    let foreign = SandboxSpec { trust: Trust::Foreign, ..order.clone() };
+    assert!(matches!(driver.start(&foreign).await.unwrap_err(), SandboxError::Refused { .. }));
+
+    let found = driver.confinement().await;
+    assert!(found.is_confined(), "the next order is written for what is there now: {found:?}");
+    assert_eq!(run(&driver, &SandboxSpec { confinement: Some(found), ..order }).await, ["/home/agent"]);
 }
 
 #[tokio::test]
