@@ -8,6 +8,7 @@ mod boot;
 mod effects;
 mod executor;
 mod gate;
+mod home;
 mod launch;
 mod limits;
 mod record;
