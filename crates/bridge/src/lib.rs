@@ -25,9 +25,10 @@ const EXIT_BROKEN: u8 = 70;
 /// A play, its templates or its brief are wrong.
 const EXIT_CONFIG: u8 = 78;
 
-const USAGE: &str = "usage: roboco bridge run [--door SOCKET] [--listen ADDRESS] [--fill FILE]… -- PROGRAM [ARGUMENT…]
-       roboco bridge limit [--memory BYTES] [--pids COUNT] [--cgroup DIRECTORY]… [--empty COUNT] -- PROGRAM [ARGUMENT…]
-       roboco bridge script";
+const USAGE: &str = "usage: roboco bridge run [LIMIT]… [--door SOCKET] [--listen ADDRESS] [--fill FILE]… -- PROGRAM [ARGUMENT…]
+       roboco bridge limit [LIMIT]… [--open FILE]… -- PROGRAM [ARGUMENT…]
+       roboco bridge script
+LIMIT: --memory BYTES | --pids COUNT | --cgroup DIRECTORY";
 
 /// Runs `roboco bridge`; `args` is what follows the word `bridge`.
 ///

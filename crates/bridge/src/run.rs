@@ -3,6 +3,7 @@
 //! `--door SOCKET` makes it listen on `--listen` (default 127.0.0.1:7777; port 0 takes any free one) and carry every connection to that
 //! unix socket. `{{door}}` in the client's arguments and environment values, and in the files named by `--fill`, becomes the address it
 //! listens on, e.g. `127.0.0.1:7777`.
+//! `--memory`, `--pids` and `--cgroup` hold it and the client to limits, as `limit` does.
 //! Standard input and output speak [`roboco_domain::frame`]. When standard input ends, the control plane is gone: the client and all
 //! it started are killed.
 
@@ -23,6 +24,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::LocalSet;
 use tokio::time::Instant;
 
+use crate::limit::Limits;
 use crate::lines::Lines;
 use crate::relay::relay;
 use crate::spool::{SPOOL_BYTES, Spool};
@@ -42,6 +44,7 @@ const NEVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 #[derive(Debug, PartialEq, Eq)]
 struct Options {
+    limits: Limits,
     door: Option<PathBuf>,
     listen: SocketAddr,
     fill: Vec<PathBuf>,
@@ -74,6 +77,10 @@ enum RunError {
 /// Ends with the code of the client, or with the bridge's own.
 pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
     let Some(options) = parse(args) else { return fail(EXIT_USAGE, USAGE) };
+    // Before the runtime, which may have threads.
+    if let Err(problem) = options.limits.apply() {
+        return fail(EXIT_BROKEN, &problem);
+    }
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return fail(EXIT_BROKEN, &RunError::Runtime(error).to_string()),
@@ -89,7 +96,7 @@ pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
 }
 
 fn parse(args: Vec<OsString>) -> Option<Options> {
-    let mut options = Options { door: None, listen: LISTEN, fill: Vec::new(), argv: Vec::new() };
+    let mut options = Options { limits: Limits::default(), door: None, listen: LISTEN, fill: Vec::new(), argv: Vec::new() };
     let mut args = args.into_iter();
     loop {
         match args.next()?.to_str()? {
@@ -97,7 +104,7 @@ fn parse(args: Vec<OsString>) -> Option<Options> {
             "--door" => options.door = Some(args.next()?.into()),
             "--fill" => options.fill.push(args.next()?.into()),
             "--listen" => options.listen = args.next()?.to_str()?.parse().ok().filter(|address: &SocketAddr| address.ip().is_loopback())?,
-            _ => return None,
+            name => options.limits.option(name, args.next()?)?,
         }
     }
     options.argv = args.collect();
@@ -105,7 +112,7 @@ fn parse(args: Vec<OsString>) -> Option<Options> {
 }
 
 async fn run(options: Options) -> Result<Exit, RunError> {
-    let Options { door, listen, fill, argv } = options;
+    let Options { limits: _, door, listen, fill, argv } = options;
     child::adopt_orphans()?;
     let address = match door {
         None => None,
@@ -225,16 +232,22 @@ mod tests {
     fn the_command_line_is_strict() {
         let words = |text: &str| text.split(' ').map(OsString::from).collect::<Vec<_>>();
         assert_eq!(
-            parse(words("--door /d --fill /f --fill g --listen 127.0.0.1:0 -- cat -u")),
+            parse(words("--door /d --fill /f --pids 7 --fill g --listen 127.0.0.1:0 --memory 5 --cgroup /c -- cat -u")),
             Some(Options {
+                limits: Limits { memory: Some(5), pids: Some(7), cgroups: vec!["/c".into()] },
                 door: Some("/d".into()),
                 listen: "127.0.0.1:0".parse().unwrap(),
                 fill: vec!["/f".into(), "g".into()],
                 argv: words("cat -u")
             })
         );
-        assert_eq!(parse(words("-- cat")), Some(Options { door: None, listen: LISTEN, fill: Vec::new(), argv: words("cat") }));
-        for wrong in ["", "--", "cat", "--door", "--door /d", "--listen 0.0.0.0:1 -- cat", "--listen x -- cat", "--other -- cat"] {
+        assert_eq!(
+            parse(words("-- cat")),
+            Some(Options { limits: Limits::default(), door: None, listen: LISTEN, fill: Vec::new(), argv: words("cat") })
+        );
+        for wrong in
+            ["", "--", "cat", "--door", "--door /d", "--listen 0.0.0.0:1 -- cat", "--listen x -- cat", "--other -- cat", "--pids x -- cat"]
+        {
             assert_eq!(parse(words(wrong)), None, "{wrong}");
         }
     }

@@ -15,7 +15,7 @@ use roboco_store::{Attempt, Replay};
 use serde_json::Value;
 
 use crate::Company;
-use crate::commit::{Executed, answered_before, fresh, key_reused};
+use crate::commit::{Executed, fresh};
 use crate::fault::Fault;
 
 /// A request to run a verb.
@@ -63,7 +63,7 @@ impl Company {
             return self.give_me_work(&request).await;
         }
         let facts = self.facts(request.verb, task).await?;
-        let replay = request.replay_key.clone().map(|key| Replay { key, digest: digest.clone(), answer: String::new(), waits_for: None });
+        let replay = request.replay_key.clone().map(|key| Replay { key, digest, answer: String::new(), waits_for: None });
         let command = Command {
             correlation: request.correlation,
             actor: request.actor.clone(),
@@ -71,20 +71,11 @@ impl Company {
             fresh: fresh(),
         };
         match self.execute(&command, facts, replay).await? {
-            Executed::Refused { rejection, task } => {
-                // What was done before is refused now that the task has moved on; its caller gets the first answer all the same. A key that
-                // is taken by a request that could still be done is found by the commit itself.
-                if let Some(key) = &request.replay_key
-                    && let Some(kept) = self.store.replay(key).await?
-                {
-                    return Ok(self.replayed(&request, &kept, &digest));
-                }
-                Ok(self.refuse(&request, task.as_deref(), rejection))
-            }
+            Executed::Refused { rejection, task } => Ok(self.refuse(&request, task.as_deref(), rejection)),
             Executed::Accepted { answer, wait, task, .. } => {
                 let answer = match wait {
                     Some(wait) => match tokio::time::timeout(limits::VERB_WAIT, wait).await {
-                        Ok(Ok(settled)) => merge(answer, settled),
+                        Ok(Ok(settled)) => settled.after(answer),
                         // The effect goes on; its result reaches the agent with its next brief.
                         Ok(Err(_)) | Err(_) => pending(answer),
                     },
@@ -131,15 +122,6 @@ impl Company {
         Called { envelope, task: rejection.task.or_else(|| task.map(|t| t.id)), rejection: Some(rejection) }
     }
 
-    /// Answers a repeated request from what was kept.
-    fn replayed(&self, request: &Request, kept: &Replay, digest: &str) -> Called {
-        if kept.digest != digest {
-            return self.refuse(request, None, key_reused());
-        }
-        let envelope = Envelope::accepted(standard_rules(), request.actor.role(), None, &answered_before(), request.correlation);
-        Called { envelope, rejection: None, task: None }
-    }
-
     /// The task a call is about: the one it names, or the one the caller was started for.
     async fn subject(&self, actor: &Actor, call: &Call) -> Result<Result<Option<TaskId>, Rejection>, Fault> {
         if let Some(typed) = call.task_ref() {
@@ -172,14 +154,6 @@ const fn needs_briefing(verb: Verb) -> bool {
 /// What verb and arguments a replay key stands for.
 fn digest(request: &Request) -> String {
     format!("{} {}", request.verb, request.arguments)
-}
-
-/// The settled effect completes what was said before.
-fn merge(first: Answer, settled: Answer) -> Answer {
-    let mut evidence = first.evidence;
-    evidence.extend(settled.evidence);
-    let next = if settled.next.is_empty() { first.next } else { settled.next };
-    Answer { word: first.word, next, warning: settled.warning.or(first.warning), evidence, waits_for: None, refusal: settled.refusal }
 }
 
 fn pending(mut answer: Answer) -> Answer {

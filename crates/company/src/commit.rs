@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use roboco_domain::apply::changes;
 use roboco_domain::command::{Actor, Body, Command, Fresh, SystemCommand};
-use roboco_domain::decide::decide;
+use roboco_domain::decide::{decide, told_of};
 use roboco_domain::event::Event;
 use roboco_domain::id::{AgentId, CorrelationId, TaskId, TaskRef};
 use roboco_domain::limits;
@@ -67,19 +67,29 @@ impl Company {
     ///
     /// # Errors
     /// A fault of the database, or so many lost races that something is wrong.
-    pub async fn execute(&self, command: &Command, facts: Facts, mut replay: Option<Replay>) -> Result<Executed, Fault> {
+    pub async fn execute(&self, command: &Command, facts: Facts, replay: Option<Replay>) -> Result<Executed, Fault> {
         let lane = subject(command).map(|task| self.lanes.of(task));
         let mut turn = lane.and_then(|lane| Arc::clone(lane).try_lock_owned().ok());
         for _ in 0..limits::MAX_CONFLICTS {
             let world = match self.load(command, facts.clone()).await? {
                 Ok(world) => world,
-                Err(rejection) => return Ok(Executed::Refused { rejection, task: None }),
+                Err(rejection) => {
+                    let before = self.done_before(replay.as_ref(), None).await?;
+                    return Ok(before.unwrap_or(Executed::Refused { rejection, task: None }));
+                }
             };
             let decision = match decide(&world, command) {
                 Ok(decision) => decision,
-                Err(rejection) => return Ok(Executed::Refused { rejection, task: world.task }),
+                // What was done before is refused now that the task has moved on; its caller gets the first answer all the same.
+                Err(rejection) => {
+                    let before = self.done_before(replay.as_ref(), Some(&world)).await?;
+                    return Ok(before.unwrap_or(Executed::Refused { rejection, task: world.task }));
+                }
             };
             if decision.is_empty() {
+                if let Some(before) = self.done_before(replay.as_ref(), Some(&world)).await? {
+                    return Ok(before);
+                }
                 let Some(intent) = decision.answer.waits_for else {
                     return Ok(Executed::Accepted { answer: decision.answer, wait: None, task: world.task, seq: 0 });
                 };
@@ -129,19 +139,32 @@ impl Company {
                 return Ok(Executed::Accepted { answer: decision.answer, wait, task, seq });
             }
             // A key that is taken makes a commit stale: the same request was faster, just now or long ago.
-            let kept = match &replay {
-                Some(mine) => self.store.replay(&mine.key).await?.map(|kept| (kept.digest == mine.digest, kept.waits_for)),
-                None => None,
-            };
-            match kept {
-                Some((false, _)) => return Ok(Executed::Refused { rejection: key_reused(), task }),
-                Some((true, None)) => return Ok(Executed::Accepted { answer: answered_before(), wait: None, task, seq: 0 }),
-                // Its effect is under way; deciding again joins it.
-                Some((true, Some(_))) => replay = None,
-                None => {}
+            if let Some(before) = self.done_before(replay.as_ref(), Some(&world)).await? {
+                return Ok(before);
             }
         }
         Err(Fault::passing("too many writers at once; try again"))
+    }
+
+    /// What came of the request that was sent with this key before, if there was one. Nothing is done again: an effect that is under way is
+    /// waited for, and what one that has ended came to is told once more.
+    async fn done_before(&self, mine: Option<&Replay>, world: Option<&Snapshot>) -> Result<Option<Executed>, Fault> {
+        let Some(mine) = mine else { return Ok(None) };
+        let Some(kept) = self.store.replay(&mine.key).await? else { return Ok(None) };
+        let task = world.and_then(|world| world.task.clone());
+        if kept.digest != mine.digest {
+            return Ok(Some(Executed::Refused { rejection: key_reused(), task }));
+        }
+        let mut before = Executed::Accepted { answer: answered_before(), wait: None, task, seq: 0 };
+        let (Some(intent), Executed::Accepted { answer, wait, .. }) = (kept.waits_for, &mut before) else { return Ok(Some(before)) };
+        // The wait begins before the look, so that a result in between is not missed.
+        let result = self.signals.wait_for(intent);
+        match (self.store.intent(intent).await?, world) {
+            (IntentState::Open, _) => *wait = Some(result),
+            (IntentState::Settled(effect, result), Some(world)) => *answer = told_of(world, &effect, &result).after(answer.clone()),
+            (IntentState::Settled(..) | IntentState::Unknown, _) => {}
+        }
+        Ok(Some(before))
     }
 
     /// Loads what a decision may look at. The inner refusal is a reference that names nothing or too much.
@@ -259,12 +282,12 @@ impl Company {
 }
 
 /// The answer of a request that was answered before.
-pub(crate) fn answered_before() -> Answer {
+fn answered_before() -> Answer {
     Answer { warning: Some("this request was answered before; nothing was done twice".into()), ..Answer::next("go on") }
 }
 
 /// The refusal of a key that stands for another request.
-pub(crate) fn key_reused() -> Rejection {
+fn key_reused() -> Rejection {
     let message = "this idempotency key was used for another request";
     Rejection::new(Kind::InvalidState, message, Remedy::tell("send a new key with a new request"))
 }

@@ -17,7 +17,8 @@ use crate::snapshot::{Decision, Snapshot};
 use crate::spawn::{Seat, Spawn, SpawnState};
 use crate::task::{CommitRecord, Delivery, Hold, JournalNote, Lease, Pending, PullRequest, Review, Stage, Task};
 use crate::time::Timestamp;
-use crate::verb::{Ends, Verb};
+use crate::verb::{Call, Ends, Verb};
+use crate::verbs::hold::limited_until;
 
 /// Rows as they will be, each with its version already raised by one. A row that is `None` does not change.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -74,9 +75,9 @@ pub fn changes(world: &Snapshot, command: &Command, decision: &Decision) -> Chan
     let claimed = decision.events.iter().any(claims);
     if let Some(spawn) = spawn.as_mut().filter(|s| claimed && command.actor.spawn() == Some(s.id)) {
         // A run that takes work again is not over.
-        spawn.closed_by = None;
+        (spawn.closed_by, spawn.limited_until) = (None, None);
     }
-    close_spawn(&mut spawn, command, decision);
+    close_spawn(&mut spawn, command, decision, world.now);
     // A claim touches the seat's row even when nothing in it changes, so that two claims of one agent cannot both be committed.
     let touched = !decision.is_empty() && (world.task.is_none() || !concerns_only_the_spawn(decision));
     Changes {
@@ -137,7 +138,7 @@ fn verb_of(command: &Command) -> Option<Verb> {
 }
 
 /// Marks the caller's spawn as closed when the verb ended its part. A verb that waits for an effect closes it only when the result arrives.
-fn close_spawn(spawn: &mut Option<Spawn>, command: &Command, decision: &Decision) {
+fn close_spawn(spawn: &mut Option<Spawn>, command: &Command, decision: &Decision, now: Timestamp) {
     let Some(spawn) = spawn else { return };
     match (&command.actor, &command.body) {
         (Actor::Agent(actor), Body::Verb { call, .. })
@@ -145,6 +146,9 @@ fn close_spawn(spawn: &mut Option<Spawn>, command: &Command, decision: &Decision
         {
             // The first closing verb says what came of the run; going idle afterwards does not.
             spawn.closed_by.get_or_insert(call.verb());
+            if let Call::IAmBlocked(args) = &**call {
+                spawn.limited_until = limited_until(args, now);
+            }
         }
         (_, Body::System(SystemCommand::Settle { .. })) if decision.events.iter().any(|e| matches!(e, Event::HandedToQa { .. })) => {
             spawn.closed_by = Some(Verb::IAmDone);

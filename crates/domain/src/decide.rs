@@ -3,6 +3,7 @@
 use std::sync::LazyLock;
 
 use crate::command::{Actor, AgentActor, Body, Command, NewProject, SystemCommand};
+use crate::effect::{Effect, EffectResult};
 use crate::event::Event;
 use crate::guard::{Category, Guard, GuardContext, Miss, is_current};
 use crate::next::{NextActor, next_actor};
@@ -12,7 +13,7 @@ use crate::role::Role;
 use crate::rules::{OwnedRule, RuleSet, verbs_for};
 use crate::snapshot::{Answer, Decision, Snapshot};
 use crate::spawn::SpawnState;
-use crate::task::{Hold, PausedBy, Stage, Task};
+use crate::task::{Hold, PausedBy, PausedRun, Stage, Task};
 use crate::verb::{Call, Verb};
 use crate::verbs;
 use crate::verbs::spawn::NewSpawn;
@@ -30,6 +31,11 @@ pub fn standard_rules() -> &'static RuleSet {
 /// A refusal; nothing may be written then.
 pub fn decide(world: &Snapshot, command: &Command) -> Result<Decision, Rejection> {
     decide_by(&STANDARD, world, command)
+}
+
+/// What the caller of an effect that has ended is told, once more: nothing is decided.
+pub fn told_of(world: &Snapshot, effect: &Effect, result: &EffectResult) -> Answer {
+    verbs::settle::told_of(world, effect, result)
 }
 
 /// Decides a command by a given table.
@@ -200,7 +206,7 @@ fn idle(rules: &RuleSet, world: &Snapshot, actor: &Actor, call: &Call) -> Result
     if holds && task.hold.is_none() {
         let event = match task.stage {
             Stage::Working | Stage::SelfCheck | Stage::Ready | Stage::Revision => {
-                Event::TaskHeld { hold: Hold::Paused { by: PausedBy::Agent, since: world.now } }
+                Event::TaskHeld { hold: Hold::Paused { by: PausedBy::Agent, since: world.now, run: PausedRun::EndsTurn } }
             }
             _ => Event::TaskReleased { reason: "its holder went idle".into(), keeps_owner: true },
         };

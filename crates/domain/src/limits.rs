@@ -33,6 +33,8 @@ pub const CRASH_BACKOFF: [Duration; 4] =
 pub const PARK_OVERLOAD: Duration = Duration::from_secs(45);
 /// The same for a provider whose rate limit was reached.
 pub const PARK_RATE: Duration = Duration::from_secs(60);
+/// A provider is parked no longer than this because an agent says so; the longest limits of providers are weekly.
+pub const PARK_SAID_MAX: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 /// The same for a missing login: it does not come back by itself, but somebody may have logged in.
 pub const PARK_LOGIN: Duration = Duration::from_secs(300);
 /// Tool calls per spawn: a warning is given at this count.

@@ -9,7 +9,7 @@ use crate::next::{NextActor, Wait, next_actor, turn_order};
 use crate::role::Role;
 use crate::roster::Roster;
 use crate::spawn::Spawn;
-use crate::task::{Hold, PausedBy, Stage, Task, TaskBrief};
+use crate::task::{Hold, PausedBy, PausedRun, Stage, Task, TaskBrief};
 use crate::time::Timestamp;
 use crate::verb::Verb;
 
@@ -247,8 +247,8 @@ fn expire_lease(plan: &mut Plan, task: &Task, live: &[&Spawn], now: Timestamp) {
 fn turn_ends_by(task: &Task) -> Option<Timestamp> {
     match &task.hold {
         // Nothing is wrong with the work: cut off in the middle of a thought, the conversation would be of less use to the run that goes on.
-        Some(Hold::Paused { since, .. }) => Some(since.after(PAUSE_GRACE)),
-        Some(Hold::Blocked { .. } | Hold::Budget { .. }) | None => None,
+        Some(Hold::Paused { since, run: PausedRun::EndsTurn, .. }) => Some(since.after(PAUSE_GRACE)),
+        Some(Hold::Paused { run: PausedRun::Stops, .. } | Hold::Blocked { .. } | Hold::Budget { .. }) | None => None,
     }
 }
 

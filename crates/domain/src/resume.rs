@@ -63,6 +63,7 @@ mod tests {
             session: session.map(str::to_owned),
             resume: None,
             closed_by: None,
+            limited_until: None,
             outcome: Some(outcome),
             usage: Usage::default(),
             intended_at: Timestamp::from_millis(0),

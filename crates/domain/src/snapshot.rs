@@ -103,6 +103,15 @@ impl Answer {
     pub fn next(text: impl Into<String>) -> Self {
         Self { next: text.into(), ..Self::default() }
     }
+
+    /// This answer, of an effect that has ended, completed by what its caller was told at first.
+    #[must_use]
+    pub fn after(self, first: Self) -> Self {
+        let mut evidence = first.evidence;
+        evidence.extend(self.evidence);
+        let next = if self.next.is_empty() { first.next } else { self.next };
+        Self { word: first.word, next, warning: self.warning.or(first.warning), evidence, waits_for: None, refusal: self.refusal }
+    }
 }
 
 /// What was decided: facts, work to do, and the answer. Nothing is written yet.

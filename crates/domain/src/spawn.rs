@@ -60,6 +60,9 @@ pub struct Spawn {
     pub resume: Option<String>,
     /// The closing verb that was accepted.
     pub closed_by: Option<Verb>,
+    /// Set when it closed its part because its provider refuses: until when.
+    #[serde(default)]
+    pub limited_until: Option<Timestamp>,
     /// How it ended.
     pub outcome: Option<Outcome>,
     /// Reported by the client.

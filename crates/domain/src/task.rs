@@ -309,6 +309,18 @@ words! {
     }
 }
 
+words! {
+    /// What a pause means for the run at work.
+    #[derive(Default)]
+    PausedRun {
+        /// It may end its turn first.
+        #[default]
+        EndsTurn = "ends_turn",
+        /// It stops at once.
+        Stops = "stops",
+    }
+}
+
 /// Why a task may not move. An overlay: the stage under it is unchanged, so lifting it restores everything.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
@@ -319,6 +331,9 @@ pub enum Hold {
         by: PausedBy,
         /// Since when.
         since: Timestamp,
+        /// What it means for the run at work.
+        #[serde(default)]
+        run: PausedRun,
     },
     /// Somebody must do something first.
     Blocked {

@@ -143,7 +143,7 @@ registry! {
     Approve = "approve", Operator, v::Approve, Nothing, [], "Approve finished work; it is merged.";
     Reject = "reject", Operator, v::Because, Nothing, [], "Send finished work back to its author.";
     Cancel = "cancel", FlowAndOperator, v::Because, Session, [], "Give a task up for good.";
-    Pause = "pause", Operator, v::OnTask, Nothing, [], "Set a task aside until it is resumed.";
+    Pause = "pause", Operator, v::Pause, Nothing, [], "Set a task aside until it is resumed.";
 }
 
 impl Verb {

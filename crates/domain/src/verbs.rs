@@ -11,7 +11,7 @@ pub use commit::Commit;
 pub use create_task::CreateTask;
 pub use document::IDocumented;
 pub use done::{CriterionEvidence, IAmDone, ResolvedFinding};
-pub use hold::{Because, IAmBlocked};
+pub use hold::{Because, IAmBlocked, Pause};
 pub use pm::{Complete, RequestChanges};
 pub use record::{Note, Progress};
 pub use review::{CriterionVerdict, Fail, FindingInput, Pass, finding_problems};
@@ -129,7 +129,7 @@ pub(crate) fn decide(cx: GuardContext<'_>, fresh: &crate::command::Fresh) -> Res
         Call::IAmDone(args) => done::submit(cx, args, fresh),
         Call::IAmBlocked(args) => Ok(hold::blocked(cx, args)),
         Call::Resume(_) => Ok(hold::resume(cx)),
-        Call::Pause(_) => Ok(hold::pause(cx)),
+        Call::Pause(args) => Ok(hold::pause(cx, args)),
         Call::Unblock(args) => Ok(hold::unblock(cx, args)),
         Call::EscalateUp(args) => Ok(hold::escalate_up(cx, args)),
         Call::EscalateToCeo(args) => Ok(hold::escalate_to_ceo(cx, args)),

@@ -9,40 +9,59 @@ use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
 use axum::response::Response;
 use futures::{Stream, StreamExt};
-use http::header::{self, HeaderMap, HeaderName};
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, StatusCode};
 use reqwest::Url;
 
 use crate::credential::API_KEY;
 use crate::exchange::Watch;
 use crate::refusal::{Again, refuse};
+use crate::upload::{Answer, Late, Progress, Upload, too_late};
 use crate::upstream::Upstream;
 use crate::{Caller, Egress, End};
 
-/// Headers that belong to one connection, to the caller's identity, or to the address, and never pass.
-const KEPT_BACK: [&str; 15] = [
+/// Headers that belong to one connection, to the caller's identity, or to the address, or that ask for another request than the one that
+/// was allowed, and never pass.
+const KEPT_BACK: [&str; 24] = [
     "authorization",
     "connection",
     "cookie",
+    "cookie2",
     "expect",
     "forwarded",
     "host",
     "keep-alive",
     "proxy-authenticate",
     "proxy-authorization",
+    "proxy-connection",
     "te",
     "trailer",
     "transfer-encoding",
     "upgrade",
+    "via",
     "x-api-key",
     "x-goog-api-key",
+    "x-http-method",
+    "x-http-method-override",
+    "x-method-override",
+    "x-original-url",
+    "x-real-ip",
+    "x-rewrite-url",
 ];
+
+/// How names of headers begin that never pass either: what agents say about themselves, their token for the verbs included, and what
+/// proxies say about their callers.
+const KEPT_BACK_FAMILIES: [&str; 2] = ["x-agent-", "x-forwarded-"];
+
+/// Characters of a refused path that are shown.
+const SHOWN: usize = 200;
 
 /// Of an answer, these stay here as well: cookies are for browsers, and the other place is not reachable.
 const KEPT_BACK_OF_ANSWERS: [&str; 2] = ["set-cookie", "alt-svc"];
 
 pub(crate) async fn forward(State(egress): State<Arc<Egress>>, request: Request) -> Response {
-    let Some(caller) = presented(request.headers()).and_then(|token| egress.callers.verify(token)) else {
+    let token = presented(request.headers()).unwrap_or_default().to_owned();
+    let Some(caller) = egress.callers.verify(&token) else {
         let message = "this is not the token of a running agent: send the agent's own token as the key";
         return refuse(StatusCode::UNAUTHORIZED, "authentication_error", message, Again::No);
     };
@@ -55,6 +74,19 @@ pub(crate) async fn forward(State(egress): State<Arc<Egress>>, request: Request)
     let Some(address) = upstream.address(rest, request.uri().query()) else {
         return refuse(StatusCode::BAD_REQUEST, "invalid_request_error", "this path leads outside the provider", Again::No);
     };
+    let method = request.method();
+    if rest.is_empty() && matches!(*method, Method::GET | Method::HEAD) {
+        // Clients look whether anybody is there. Somebody is.
+        return Response::new(Body::empty());
+    }
+    if !upstream.allows(method, rest) {
+        egress.refusals.fetch_add(1, Ordering::Relaxed);
+        let asked: String = rest.replace(&token, "…").chars().take(SHOWN).collect();
+        tracing::warn!(spawn.id = %caller.spawn, provider, %method, path = ?asked, "an agent asked its provider for something it may not");
+        let allowed = upstream.allowed();
+        let message = format!("agents may not ask the provider {provider} for {method} /{asked}; what they may ask: {allowed}");
+        return refuse(StatusCode::FORBIDDEN, "permission_error", &message, Again::No);
+    }
     match upstream.credential.header((egress.clock)()).await {
         Ok(credential) => exchange(&egress, upstream, caller, provider.to_owned(), address, credential, request).await,
         Err(missing) => {
@@ -87,7 +119,7 @@ async fn exchange(
     caller: Caller,
     provider: String,
     address: Url,
-    credential: Option<(HeaderName, http::HeaderValue)>,
+    credential: Option<(HeaderName, HeaderValue)>,
     request: Request,
 ) -> Response {
     let mut watch = Watch::start(Arc::clone(&egress.observer), caller, &provider);
@@ -95,17 +127,29 @@ async fn exchange(
     let head = parts.method == Method::HEAD;
 
     let mut headers = passed(&parts.headers, &[]);
+    if let Some(token) = presented(&parts.headers) {
+        // Under whatever name a client also sends it.
+        let tokens: Vec<HeaderName> = headers.iter().filter(|(_, value)| holds(value, token)).map(|(name, _)| name.clone()).collect();
+        for name in tokens {
+            headers.remove(name);
+        }
+    }
     headers.extend(credential);
     let mut outgoing = upstream.client.request(parts.method, address).headers(headers);
+    let mut progress = tokio::sync::watch::channel(Progress::Sent(Answer::InPieces)).1;
     if parts.headers.contains_key(header::CONTENT_LENGTH) || parts.headers.contains_key(header::TRANSFER_ENCODING) {
-        let sent = watch.sent();
+        let (mut upload, told) = Upload::new(watch.sent(), declared_length(&parts.headers));
+        progress = told;
         outgoing = outgoing.body(reqwest::Body::wrap_stream(body.into_data_stream().inspect(move |piece| {
-            let bytes = piece.as_ref().map_or(0, Bytes::len);
-            sent.fetch_add(u64::try_from(bytes).unwrap_or(u64::MAX), Ordering::Relaxed);
+            upload.piece(piece.as_ref().map_or(&[], |piece| piece));
         })));
     }
 
-    let answer = match tokio::time::timeout(egress.deadlines.first_byte, outgoing.send()).await {
+    let answer = tokio::select! {
+        answer = outgoing.send() => Ok(answer),
+        late = too_late(progress, egress.deadlines) => Err(late),
+    };
+    let answer = match answer {
         Ok(Ok(answer)) => answer,
         Ok(Err(error)) => {
             let reason = reason(&error);
@@ -113,9 +157,12 @@ async fn exchange(
             watch.end(End::UpstreamFailed(reason));
             return refuse(StatusCode::BAD_GATEWAY, "api_error", &message, Again::Yes);
         }
-        Err(_) => {
+        Err(late) => {
             watch.end(End::TimedOut);
-            let message = format!("the provider {provider} did not begin to answer in time");
+            let message = match late {
+                Late::Request => format!("the request to the provider {provider} stopped on its way"),
+                Late::Answer => format!("the provider {provider} did not begin to answer in time"),
+            };
             return refuse(StatusCode::GATEWAY_TIMEOUT, "timeout_error", &message, Again::Yes);
         }
     };
@@ -151,10 +198,15 @@ fn passed(headers: &HeaderMap, also_kept: &[&str]) -> HeaderMap {
         .collect();
     let passes = |name: &HeaderName| {
         let name = name.as_str();
-        !KEPT_BACK.contains(&name) && !also_kept.contains(&name) && !name.starts_with("x-forwarded-") && !named.iter().any(|n| n == name)
+        let family = KEPT_BACK_FAMILIES.iter().any(|beginning| name.starts_with(beginning));
+        !family && !KEPT_BACK.contains(&name) && !also_kept.contains(&name) && !named.iter().any(|n| n == name)
     };
     let kept = headers.iter().filter(|(name, _)| passes(name));
     kept.map(|(name, value)| (name.clone(), value.clone())).collect()
+}
+
+fn holds(value: &HeaderValue, token: &str) -> bool {
+    value.as_bytes().windows(token.len().max(1)).any(|part| part == token.as_bytes())
 }
 
 /// An answer's body broke off.

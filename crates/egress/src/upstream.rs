@@ -1,8 +1,10 @@
 //! Where a provider is, and how a request path becomes an address there. No request can choose another place.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::time::Duration;
 
+use http::Method;
 use reqwest::Url;
 use reqwest::redirect::Policy;
 
@@ -31,6 +33,7 @@ pub enum UpstreamError {
 #[derive(Debug)]
 pub struct Upstream {
     base: Url,
+    allowed: BTreeSet<(String, String)>,
     pub(crate) credential: Credential,
     pub(crate) remedy: String,
     pub(crate) client: reqwest::Client,
@@ -38,7 +41,7 @@ pub struct Upstream {
 
 impl Upstream {
     /// The API at `base`, with the credential to use there and what a person must do when it is missing. A real credential goes over
-    /// plain HTTP to this machine only.
+    /// plain HTTP to this machine only. Nothing may be asked there before [`Upstream::allowing`] says what.
     pub fn new(base: &str, credential: Credential, remedy: &str) -> Result<Self, UpstreamError> {
         let refuse = |why| UpstreamError::Address { url: base.rsplit('@').next().unwrap_or_default().to_owned(), why };
         let base = Url::parse(base).map_err(|_| refuse("it must be an address like https://api.example.com"))?;
@@ -56,7 +59,26 @@ impl Upstream {
         let builder = reqwest::Client::builder().connect_timeout(CONNECT).redirect(Policy::none()).referer(false);
         let builder = if local { builder.no_proxy() } else { builder };
         let client = builder.build().map_err(UpstreamError::Client)?;
-        Ok(Self { base, credential, remedy: remedy.to_owned(), client })
+        Ok(Self { base, allowed: BTreeSet::new(), credential, remedy: remedy.to_owned(), client })
+    }
+
+    /// Lets these requests through, each a method and a path from the root of the API such as `("POST", "/v1/messages")`. Paths are taken
+    /// literally, a query may follow.
+    #[must_use]
+    pub fn allowing<'r>(mut self, requests: impl IntoIterator<Item = (&'r str, &'r str)>) -> Self {
+        self.allowed.extend(requests.into_iter().map(|(method, path)| (method.to_owned(), path.to_owned())));
+        self
+    }
+
+    /// Whether a client may ask for `rest`, a path without its leading slash.
+    pub(crate) fn allows(&self, method: &Method, rest: &str) -> bool {
+        self.allowed.contains(&(method.as_str().to_owned(), format!("/{rest}")))
+    }
+
+    /// What may be asked, for people.
+    pub(crate) fn allowed(&self) -> String {
+        let requests: Vec<String> = self.allowed.iter().map(|(method, path)| format!("{method} {path}")).collect();
+        if requests.is_empty() { "nothing".to_owned() } else { requests.join(", ") }
     }
 
     /// The address of `rest` (a path without its leading slash, still encoded) below the base; absent when it would lead elsewhere.
@@ -103,6 +125,29 @@ mod tests {
         assert_eq!(at(&plain, "/evil.example/x", None).unwrap(), "https://api.example.com//evil.example/x");
         for rest in ["..", "../x", "v1/../../x", "v1/./x", "v1/%2e%2e/x", "v1/%2E./x", "v1%2fx", "a\\..\\x", "%5C", "v1/.."] {
             assert_eq!(at(&deep, rest, None), None, "{rest}");
+        }
+    }
+
+    #[test]
+    fn only_what_was_allowed_may_be_asked_and_only_by_its_own_name() {
+        let none = Upstream::new("https://api.example.com", Credential::None, "").unwrap();
+        assert!(!none.allows(&Method::POST, "v1/messages"));
+        assert_eq!(none.allowed(), "nothing");
+        let some = none.allowing([("POST", "/v1/messages"), ("GET", "/v1/models")]);
+        assert!(some.allows(&Method::POST, "v1/messages") && some.allows(&Method::GET, "v1/models"));
+        assert_eq!(some.allowed(), "GET /v1/models, POST /v1/messages");
+        for (method, rest) in [
+            (Method::GET, "v1/messages"),
+            (Method::DELETE, "v1/messages"),
+            (Method::POST, "v1/messages/"),
+            (Method::POST, "v1/messages/batches"),
+            (Method::POST, "/v1/messages"),
+            (Method::POST, "V1/messages"),
+            (Method::POST, "v1/mess%61ges"),
+            (Method::POST, "v1/messages;x"),
+            (Method::POST, ""),
+        ] {
+            assert!(!some.allows(&method, rest), "{method} {rest}");
         }
     }
 

@@ -3,6 +3,7 @@
 
 use std::convert::Infallible;
 use std::future::Future;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -110,7 +111,9 @@ struct Gateway {
 async fn gateway(upstream: &str, credential: Credential, change: impl FnOnce(Egress) -> Egress) -> Gateway {
     let seen = Arc::new(Seen::default());
     let observer: Arc<dyn Observer> = Arc::clone(&seen) as _;
-    let egress = Egress::new(Arc::new(OneAgent), observer).with_upstream("claude", Upstream::new(upstream, credential, REMEDY).unwrap());
+    let upstream = Upstream::new(upstream, credential, REMEDY).unwrap();
+    let upstream = upstream.allowing([("POST", "/v1/messages"), ("GET", "/v1/messages"), ("GET", "/v1/models")]);
+    let egress = Egress::new(Arc::new(OneAgent), observer).with_upstream("claude", upstream);
     Gateway { base: serve(router(change(egress))).await, seen }
 }
 
@@ -227,6 +230,92 @@ async fn the_agents_token_is_replaced_by_the_real_credential() {
 }
 
 #[tokio::test]
+async fn the_real_credential_does_only_what_agents_may_ask_for() {
+    let (base, requests) = upstream(ok).await;
+    let mut refusals = None;
+    let gateway = gateway(&base, key(), |egress| {
+        refusals = Some(egress.refusals());
+        egress
+    })
+    .await;
+    let asked = [
+        ("GET", "v1/files"),
+        ("DELETE", "v1/files/file_1"),
+        ("POST", "v1/messages/batches"),
+        ("GET", "v1/organizations/users"),
+        ("POST", "api/oauth/claude_cli/create_api_key"),
+        ("DELETE", "v1/messages"),
+        ("POST", "v1/models"),
+        ("POST", ""),
+        ("POST", "v1/messages/"),
+        ("POST", "v1/mess%61ges"),
+        ("POST", "v1/agent-token-1"),
+    ];
+    for (method, path) in asked {
+        let request = client().request(method.parse().unwrap(), format!("{}/model/claude/{path}", gateway.base));
+        let answer = soon(request.header("x-api-key", TOKEN).body("{}").send()).await.unwrap();
+        assert_eq!((answer.status().as_u16(), &answer.headers()["x-should-retry"]), (403, &"false".parse().unwrap()), "{method} {path}");
+        let text = answer.text().await.unwrap();
+        assert!(text.contains("permission_error") && text.contains(&format!("may not ask the provider claude for {method} /")), "{text}");
+        assert!(text.contains("POST /v1/messages") && !text.contains(TOKEN), "{text}");
+    }
+    assert!(requests.lock().unwrap().is_empty());
+    assert_eq!(refusals.unwrap().load(Ordering::Relaxed), u64::try_from(asked.len()).unwrap());
+}
+
+#[tokio::test]
+async fn a_look_whether_anybody_is_there_is_answered_here() {
+    let (base, requests) = upstream(ok).await;
+    let gateway = gateway(&base, key(), |egress| egress).await;
+    for path in ["/model/claude", "/model/claude/"] {
+        for method in ["GET", "HEAD"] {
+            let request = client().request(method.parse().unwrap(), format!("{}{path}", gateway.base));
+            assert_eq!(soon(request.header("x-api-key", TOKEN).send()).await.unwrap().status().as_u16(), 200, "{method} {path}");
+            let request = client().request(method.parse().unwrap(), format!("{}{path}", gateway.base));
+            assert_eq!(soon(request.send()).await.unwrap().status().as_u16(), 401, "{method} {path}");
+        }
+    }
+    assert!(requests.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn nothing_that_tells_who_the_agent_is_reaches_the_provider() {
+    let (base, requests) = upstream(ok).await;
+    let gateway = gateway(&base, key(), |egress| egress).await;
+    let bearer = format!("Bearer {TOKEN}");
+    let kept = [
+        ("authorization", bearer.as_str()),
+        ("X-Agent-Token", TOKEN),
+        ("x-agent-id", "a1"),
+        ("x-agent-role", "developer"),
+        ("x-agent-team", "backend"),
+        ("x-custom", "prefix agent-token-1 suffix"),
+        ("cookie", "c=1"),
+        ("cookie2", "c=1"),
+        ("proxy-authorization", "Basic abc"),
+        ("proxy-connection", "keep-alive"),
+        ("via", "1.1 inside"),
+        ("forwarded", "for=10.0.0.1"),
+        ("x-forwarded-for", "10.0.0.1"),
+        ("x-real-ip", "10.0.0.1"),
+        ("x-http-method-override", "DELETE"),
+        ("x-original-url", "/v1/files"),
+    ];
+    let passed = [("anthropic-beta", "b1"), ("user-agent", "claude-cli/2"), ("x-stainless-lang", "js")];
+    let request = kept.iter().chain(&passed).fold(gateway.post("/model/claude/v1/messages"), |r, (name, value)| r.header(*name, *value));
+    assert_eq!(soon(request.body("{}").send()).await.unwrap().status().as_u16(), 200);
+    let (parts, _) = requests.lock().unwrap().pop().unwrap();
+    for (name, _) in kept {
+        assert!(!parts.headers.contains_key(name), "{name}: {:?}", parts.headers);
+    }
+    for (name, value) in passed {
+        assert_eq!(parts.headers[name], value);
+    }
+    assert_eq!(parts.headers["x-api-key"], REAL);
+    assert!(!format!("{:?}", parts.headers).contains(TOKEN), "{:?}", parts.headers);
+}
+
+#[tokio::test]
 async fn strangers_and_unknown_providers_reach_nothing() {
     let (base, requests) = upstream(ok).await;
     let gateway = gateway(&base, key(), |egress| egress).await;
@@ -268,10 +357,11 @@ async fn no_request_line_reaches_another_place() {
         ("GET /model/claude/v1/../../../x HTTP/1.1", "400", None),
         ("GET /model/claude/v1/%2e%2e/x HTTP/1.1", "400", None),
         ("GET http://evil.example/model/claude/v1/models HTTP/1.1", "200", Some("/team/v1/models")),
-        ("GET /model/claude/http://evil.example/x HTTP/1.1", "200", Some("/team/http://evil.example/x")),
-        ("GET /model/claude//evil.example/x HTTP/1.1", "200", Some("/team//evil.example/x")),
-        ("GET /model/claude HTTP/1.1", "200", Some("/team/")),
-        ("HEAD /model/claude/ HTTP/1.1", "200", Some("/team/")),
+        ("GET /model/claude/http://evil.example/v1/models HTTP/1.1", "403", None),
+        ("GET /model/claude//evil.example/v1/models HTTP/1.1", "403", None),
+        ("GET /model/claude//v1/models HTTP/1.1", "403", None),
+        ("GET /model/claude/v1/models?path=/v1/files HTTP/1.1", "200", Some("/team/v1/models?path=/v1/files")),
+        ("GET /model/claude/v1/models/%3f HTTP/1.1", "403", None),
     ] {
         let answer = raw(&gateway.base, &format!("{line}\r\n{head}")).await;
         assert!(answer.contains(status), "{line}: {answer}");
@@ -356,7 +446,7 @@ async fn a_client_that_hangs_up_before_the_answer_ends_the_upstreams_work() {
 
 #[tokio::test]
 async fn silence_has_deadlines_before_and_inside_an_answer() {
-    let short = Deadlines { first_byte: Duration::from_millis(100), idle: Duration::from_millis(100) };
+    let short = Deadlines { first_byte: Duration::from_millis(100), whole: LONG, idle: Duration::from_millis(100) };
     let never = serve(Router::new().fallback(std::future::pending::<Response>)).await;
     let before = gateway(&never, Credential::None, |egress| egress.with_deadlines(short)).await;
     let answer = soon(before.get("/model/claude/v1/messages").send()).await.unwrap();
@@ -371,6 +461,80 @@ async fn silence_has_deadlines_before_and_inside_an_answer() {
     assert!(soon(answer.bytes()).await.is_err(), "a cut answer looked whole");
     assert_eq!(inside.seen.one_exchange().await.end, End::TimedOut);
     soon(feed.closed()).await;
+}
+
+/// Longer than any test waits.
+const LONG: Duration = Duration::from_secs(600);
+
+/// An upstream that reads the whole request, says so, and does not answer before it is told to.
+async fn slow_upstream() -> (String, mpsc::Receiver<oneshot::Sender<()>>) {
+    let (told, heard) = mpsc::channel(4);
+    let listen = move |request: Request| async move {
+        axum::body::to_bytes(request.into_body(), usize::MAX).await.unwrap();
+        let (go, gone) = oneshot::channel();
+        told.send(go).await.unwrap();
+        gone.await.unwrap();
+        ok()
+    };
+    (serve(Router::new().fallback(listen)).await, heard)
+}
+
+#[tokio::test]
+async fn the_time_of_a_long_upload_is_not_the_providers() {
+    let deadlines = Deadlines { first_byte: Duration::from_millis(300), whole: Duration::from_millis(300), idle: LONG };
+    let (base, mut heard) = slow_upstream().await;
+    let gateway = gateway(&base, Credential::None, |egress| egress.with_deadlines(deadlines)).await;
+    let (feed, body) = fed();
+    let body = reqwest::Body::wrap_stream(body.into_data_stream());
+    let sending = tokio::spawn(gateway.post("/model/claude/v1/messages").body(body).send());
+    // Twice the deadline passes before the last piece.
+    for piece in ["{\"stream\":", "tr", "ue}"] {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        feed.send(piece).await.unwrap();
+    }
+    drop(feed);
+    soon(heard.recv()).await.unwrap().send(()).unwrap();
+    assert_eq!(soon(sending).await.unwrap().unwrap().status().as_u16(), 200);
+}
+
+#[tokio::test]
+async fn an_upload_that_stops_ends() {
+    let deadlines = Deadlines { first_byte: LONG, whole: LONG, idle: Duration::from_millis(100) };
+    let (base, _heard) = slow_upstream().await;
+    let gateway = gateway(&base, Credential::None, |egress| egress.with_deadlines(deadlines)).await;
+    let (feed, body) = fed();
+    feed.send("{").await.unwrap();
+    let body = reqwest::Body::wrap_stream(body.into_data_stream());
+    let answer = soon(gateway.post("/model/claude/v1/messages").body(body).send()).await.unwrap();
+    assert_eq!(answer.status().as_u16(), 504);
+    assert!(answer.text().await.unwrap().contains("stopped on its way"));
+    assert_eq!(gateway.seen.one_exchange().await.end, End::TimedOut);
+}
+
+#[tokio::test]
+async fn an_answer_that_comes_at_once_may_take_longer_than_the_first_piece_of_one() {
+    let short = Duration::from_millis(50);
+    for (body, whole, status) in [
+        (r#"{"stream":true}"#, LONG, 504),
+        (r#"{"stream":false}"#, LONG, 200),
+        (r#"{"tools":[{"stream":true}]}"#, LONG, 200),
+        (r#"{"stream":false}"#, short, 504),
+    ] {
+        let (base, mut heard) = slow_upstream().await;
+        let deadlines = Deadlines { first_byte: short, whole, idle: LONG };
+        let gateway = gateway(&base, Credential::None, |egress| egress.with_deadlines(deadlines)).await;
+        let sending = tokio::spawn(gateway.post("/model/claude/v1/messages").body(body).send());
+        let go = soon(heard.recv()).await.unwrap();
+        if status == 200 {
+            tokio::time::sleep(4 * short).await;
+            go.send(()).unwrap();
+        }
+        let answer = soon(sending).await.unwrap().unwrap();
+        assert_eq!(answer.status().as_u16(), status, "{body}");
+        if status == 504 {
+            assert_eq!(answer.headers()["x-should-retry"], "true");
+        }
+    }
 }
 
 #[tokio::test]

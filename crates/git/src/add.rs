@@ -84,7 +84,7 @@ impl Repos {
     pub async fn add(&self, project: ProjectId, origin: &Origin, credential: Credential) -> Result<Added, GitError> {
         let probe = self.probe(origin, &credential).await?;
         self.set_credential(project, credential);
-        let _lock = self.lock(project, "add").await;
+        let _lock = self.locks.lock(project, "add").await;
         let dir = self.store_path(project);
         let (default_branch, new) = (probe.default_branch.clone(), self.repos.join(format!(".new-{project}")));
         let store = if dir.is_dir() {

@@ -53,7 +53,7 @@ impl Repos {
         let store = self.store(project)?;
         let name = TreeName::Branch(branch.clone());
         let tree = self.tree(&store, &name);
-        let _lock = self.lock(project, &name.slug()).await;
+        let _lock = self.locks.lock(project, &name.slug()).await;
         let own = branch_ref(branch);
         let reused = refs::read(&store.dir, &own)?.is_some();
         match from.home {
@@ -91,7 +91,7 @@ impl Repos {
     /// `NoTree` when the branch has none.
     pub async fn tree_state(&self, project: ProjectId, branch: &BranchName) -> Result<TreeState, GitError> {
         let store = self.store(project)?;
-        let _lock = self.lock(project, &TreeName::Branch(branch.clone()).slug()).await;
+        let _lock = self.locks.lock(project, &TreeName::Branch(branch.clone()).slug()).await;
         let tree = self.ready_tree(&store, branch).await?;
         let head = self.branch_tip(&store, branch)?;
         let dirty = status::dirty(self.git.call("looking for changes").on_tree(&tree.admin, &tree.path), Untracked::Counts).await?;

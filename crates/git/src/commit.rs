@@ -11,7 +11,7 @@ use roboco_domain::vcs::{BranchName, Oid};
 
 use crate::error::GitError;
 use crate::glob::PathGlob;
-use crate::guard::{Changes, CommitProblem, DIFF_ARGS, Rules};
+use crate::guard::{Changes, CommitProblem, DIFF_ARGS, Rules, Sizes};
 use crate::objects::{NewCommit, Person, Trailer, message, oid, write_commit};
 use crate::path::RepoPath;
 use crate::refs::{self, Expected};
@@ -88,7 +88,7 @@ impl Repos {
     pub async fn commit(&self, request: &CommitRequest) -> Result<CommitOutcome, GitError> {
         check_key(&request.key)?;
         let store = self.store(request.project)?;
-        let _lock = self.lock(request.project, &TreeName::Branch(request.branch.clone()).slug()).await;
+        let _lock = self.locks.lock(request.project, &TreeName::Branch(request.branch.clone()).slug()).await;
         let tree = self.ready_tree(&store, &request.branch).await?;
         let head = self.branch_tip(&store, &request.branch)?;
         if let Some(done) = self.earlier_commit(&store, &request.branch, &head, &request.key).await? {
@@ -133,7 +133,7 @@ impl Repos {
             None => None,
         };
         let rules = Rules { protect: &request.protect, granted: &request.granted, waived: &request.waived, only: only.as_ref() };
-        let mut problems = changes.problems(&tree.path, &rules);
+        let mut problems = changes.problems(&Sizes::of(&self.git, &store.dir, &changes).await?, &rules);
         if cut && !problems.iter().any(|problem| matches!(problem, CommitProblem::TooLarge { .. })) {
             problems.push(CommitProblem::TooMuch);
         }

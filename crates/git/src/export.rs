@@ -29,7 +29,7 @@ impl Repos {
         if tree.path.exists() && at.is_some_and(|at| at.trim() != commit.as_str()) {
             self.release_tree(project, &name, Unsaved::Discard).await?;
         }
-        let _lock = self.lock(project, &name.slug()).await;
+        let _lock = self.locks.lock(project, &name.slug()).await;
         match self.ensure_tree(&store, &tree, Head::Detached(commit), commit).await {
             Ok(()) => Ok(tree.path),
             Err(GitError::Command { said, .. }) if is_missing(&said) => Err(Refusal::NoCommit(commit.short().to_owned()).into()),

@@ -1,9 +1,10 @@
 //! What may not be committed, decided on what git is about to store rather than on the files an agent still holds.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use crate::error::GitError;
+use crate::git::Git;
 use crate::glob::PathGlob;
 use crate::path::{RepoPath, is_git_dir_name};
 use crate::secrets::{SecretKind, scan};
@@ -98,6 +99,13 @@ pub(crate) struct Rules<'a> {
     pub(crate) only: Option<&'a HashSet<RepoPath>>,
 }
 
+impl Change {
+    /// Whether content of this repository would be committed.
+    fn is_stored(&self) -> bool {
+        self.status != b'D' && self.new_mode != GITLINK
+    }
+}
+
 /// The difference between two trees as git prints it.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
@@ -113,7 +121,31 @@ pub(crate) struct Change {
     pub(crate) path: RepoPath,
     old_mode: Vec<u8>,
     new_mode: Vec<u8>,
+    /// The new content, by the id git printed.
+    object: Vec<u8>,
     status: u8,
+}
+
+/// The sizes in bytes of stored objects, by id.
+#[derive(Debug, Default)]
+pub(crate) struct Sizes(HashMap<Vec<u8>, u64>);
+
+impl Sizes {
+    /// Asks git how large the content of these changes is in the store. An object that is missing has no size.
+    pub(crate) async fn of(git: &Git, store: &Path, changes: &Changes) -> Result<Self, GitError> {
+        let objects = changes.objects();
+        if objects.is_empty() {
+            return Ok(Self::default());
+        }
+        let call = git.call("measuring the changes").on(store).args(["cat-file", "--batch-check=%(objectname) %(objectsize)"]);
+        Ok(Self::read(&call.stdin(objects).run().await?))
+    }
+
+    fn read(bytes: &[u8]) -> Self {
+        let lines = String::from_utf8_lossy(bytes);
+        let sizes = lines.lines().filter_map(|line| line.split_once(' '));
+        Self(sizes.filter_map(|(id, size)| Some((id.as_bytes().to_vec(), size.parse().ok()?))).collect())
+    }
 }
 
 const GITLINK: &[u8] = b"160000";
@@ -153,12 +185,13 @@ impl Changes {
             }
             if let Some(raw) = entry.strip_prefix(b":") {
                 let fields: Vec<&[u8]> = raw.split(|b| *b == b' ').collect();
-                let [old_mode, new_mode, _, _, status] = fields.as_slice() else { return Err(odd()) };
+                let [old_mode, new_mode, _, object, status] = fields.as_slice() else { return Err(odd()) };
                 let end = rest.iter().position(|b| *b == 0).ok_or_else(odd)?;
                 let path = RepoPath::from_git(rest.get(..end).unwrap_or_default());
                 rest = rest.get(end + 1..).unwrap_or_default();
                 let status = status.first().copied().unwrap_or(b'?');
-                changes.files.push(Change { path, old_mode: old_mode.to_vec(), new_mode: new_mode.to_vec(), status });
+                let [old_mode, new_mode, object] = [old_mode, new_mode, object].map(|field| field.to_vec());
+                changes.files.push(Change { path, old_mode, new_mode, object, status });
             } else {
                 let mut counts = entry.splitn(3, |b| *b == b'\t').map(|n| std::str::from_utf8(n).ok().and_then(|n| n.parse::<u64>().ok()));
                 changes.insertions += counts.next().flatten().unwrap_or(0);
@@ -168,12 +201,18 @@ impl Changes {
         Ok(changes)
     }
 
-    /// Everything that speaks against committing these changes. `root` is the tree they come from.
-    pub(crate) fn problems(&self, root: &Path, rules: &Rules<'_>) -> Vec<CommitProblem> {
+    /// The ids of all content that would be committed, one a line.
+    fn objects(&self) -> Vec<u8> {
+        let stored: HashSet<&[u8]> = self.files.iter().filter(|change| change.is_stored()).map(|change| change.object.as_slice()).collect();
+        stored.into_iter().flat_map(|object| [object, b"\n"].concat()).collect()
+    }
+
+    /// Everything that speaks against committing these changes. `sizes` are those of the new content; what has none is refused.
+    pub(crate) fn problems(&self, sizes: &Sizes, rules: &Rules<'_>) -> Vec<CommitProblem> {
         let judged = |path: &RepoPath| rules.only.is_none_or(|only| only.contains(path));
         let mut problems: Vec<CommitProblem> = Vec::new();
         for change in self.files.iter().filter(|change| judged(&change.path)) {
-            problems.extend(path_problem(change, root, rules));
+            problems.extend(path_problem(change, sizes, rules));
         }
         problems.extend(self.line_problems(rules).into_iter().filter(|(path, _)| judged(path)).map(|(_, problem)| problem));
         problems.truncate(REPORTED);
@@ -263,7 +302,7 @@ fn added_line(change: &Change, content: &[u8], line: u64, markers: &mut Markers,
     problems
 }
 
-fn path_problem(change: &Change, root: &Path, rules: &Rules<'_>) -> Option<CommitProblem> {
+fn path_problem(change: &Change, sizes: &Sizes, rules: &Rules<'_>) -> Option<CommitProblem> {
     let path = change.path.clone();
     if change.new_mode == GITLINK || change.old_mode == GITLINK {
         return Some(CommitProblem::Gitlink { path });
@@ -282,8 +321,8 @@ fn path_problem(change: &Change, root: &Path, rules: &Rules<'_>) -> Option<Commi
     if change.status == b'A' && is_junk(path.as_bytes()) {
         return Some(CommitProblem::Junk { path });
     }
-    // The size on disk is the size that was just stored, unless the agent is still writing; then it meets this guard again.
-    let bytes = std::fs::symlink_metadata(path.below(root)).map_or(0, |meta| if meta.is_file() { meta.len() } else { 0 });
+    // The size of what was stored, not of the file: the agent may have written to that one since.
+    let bytes = sizes.0.get(&change.object).copied().unwrap_or(u64::MAX);
     (bytes > FILE_BYTES).then_some(CommitProblem::TooLarge { path, bytes })
 }
 
@@ -375,8 +414,11 @@ mod tests {
         let changes = Changes::read(format!("{raw}{patch}").as_bytes()).unwrap();
         assert_eq!((changes.files.len(), changes.insertions, changes.deletions), (2, 4, 1));
         let rules = Rules { protect: &[], granted: &[], waived: &[], only: None };
+        assert_eq!(changes.objects(), b"0\n");
         let places: Vec<String> =
-            changes.problems(Path::new("/"), &rules).iter().map(|p| p.to_string().split(' ').next().unwrap().to_owned()).collect();
+            changes.problems(&Sizes::read(b"0 40\n"), &rules).iter().map(|p| p.to_string().split(' ').next().unwrap().to_owned()).collect();
         assert_eq!(places, ["a.txt:7", "b.txt:3"]);
+        let unknown = changes.problems(&Sizes::read(b"0 missing\n"), &rules);
+        assert!(matches!(unknown.first(), Some(CommitProblem::TooLarge { .. })), "what cannot be measured is not committed: {unknown:?}");
     }
 }

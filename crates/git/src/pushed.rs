@@ -117,7 +117,7 @@ impl Repos {
 
     async fn move_own_branch(&self, store: &Store, branch: &BranchName, commit: &Oid, expected: &Oid) -> Result<Pushed, GitError> {
         let name = TreeName::Branch(branch.clone());
-        let _lock = self.lock(store.project, &name.slug()).await;
+        let _lock = self.locks.lock(store.project, &name.slug()).await;
         let tree = self.tree(store, &name);
         if tree.exists() {
             self.finish_step(store, &tree, branch).await?;

@@ -21,6 +21,8 @@ use crate::tree::{Tree, read_optional, remove_optional};
 
 /// Where unsaved work of trees is kept.
 const RESCUE: &str = "refs/roboco/rescue";
+/// Refs that are forgotten in one call.
+const FORGOTTEN: usize = 1000;
 /// Where the tips of branches are kept that were removed.
 const ENDED: &str = "refs/roboco/ended";
 
@@ -65,13 +67,13 @@ impl Repos {
     /// Faults of git and of the file system; asking again continues where it stopped.
     pub async fn release_tree(&self, project: ProjectId, name: &TreeName, unsaved: Unsaved) -> Result<Released, GitError> {
         let store = self.store(project)?;
-        let _lock = self.lock(project, &name.slug()).await;
+        let _lock = self.locks.lock(project, &name.slug()).await;
         let tree = self.tree(&store, name);
         let mut released = Released::default();
         let mut held = Held::All;
-        if tree.exists() {
+        if tree.is_known() {
             released.rescued.extend(self.rescue_commits(&store, &tree).await?);
-            if unsaved == Unsaved::Rescue {
+            if unsaved == Unsaved::Rescue && !tree.is_emptied() {
                 match self.rescue_changes(&store, &tree).await {
                     Ok(None) => {}
                     Ok(Some((name, all))) => {
@@ -109,7 +111,7 @@ impl Repos {
         let store = self.store(project)?;
         let name = TreeName::Branch(branch.clone());
         let released = self.release_tree(project, &name, Unsaved::Rescue).await?;
-        let _lock = self.lock(project, &name.slug()).await;
+        let _lock = self.locks.lock(project, &name.slug()).await;
         let own = branch_ref(branch);
         let Some(tip) = refs::read(&store.dir, &own)? else { return Ok(Ended { tip_at: None, released }) };
         let kept = format!("{ENDED}/{}/{}", ref_part(&name), tip.short());
@@ -141,7 +143,7 @@ impl Repos {
         Ok(deleted)
     }
 
-    /// Forgets refs of rescued work and of removed branches that are older than `keep`. Returns how many were forgotten.
+    /// Forgets refs of rescued work and of removed branches that are older than `keep`, a thousand at most. Returns how many were forgotten.
     ///
     /// # Errors
     /// Faults of git.
@@ -153,6 +155,7 @@ impl Repos {
         for kind in [RESCUE, ENDED] {
             old_files(&logs.join(kind), keep, now, &mut old);
         }
+        old.truncate(FORGOTTEN);
         let names: Vec<String> = old.iter().filter_map(|file| file.strip_prefix(&logs).ok()?.to_str().map(str::to_owned)).collect();
         if !names.is_empty() {
             let steps: String = names.iter().map(|name| format!("delete {name}\0\0")).collect();
@@ -231,7 +234,7 @@ fn ref_part(name: &TreeName) -> String {
     format!("t-{}-t", slug.replace("..", ".-"))
 }
 
-fn is_older(path: &Path, keep: Duration, now: SystemTime) -> bool {
+pub(crate) fn is_older(path: &Path, keep: Duration, now: SystemTime) -> bool {
     let modified = fs::symlink_metadata(path).and_then(|meta| meta.modified());
     modified.ok().and_then(|at| now.duration_since(at).ok()).is_some_and(|age| age > keep)
 }

@@ -4,17 +4,17 @@ use std::collections::HashMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use roboco_domain::id::ProjectId;
 use roboco_domain::limits::{GIT_CLONE, GIT_NETWORK};
 use roboco_domain::vcs::{Base, BranchName, Home, Oid};
 use sha2::{Digest, Sha256};
-use tokio::sync::OwnedMutexGuard;
 
 use crate::error::{GitError, OrIo, Refusal};
 use crate::git::{Git, remove_lock};
+use crate::locks::Locks;
 use crate::origin::{Credential, Origin};
 use crate::refs;
 
@@ -26,13 +26,15 @@ pub struct Repos {
     pub(crate) trees: PathBuf,
     pub(crate) exports: PathBuf,
     pub(crate) trash: PathBuf,
-    locks: Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>,
+    pub(crate) locks: Locks,
     credentials: Mutex<HashMap<ProjectId, Credential>>,
     /// Trees of commits that were seen lately; a commit never changes its tree.
     commit_trees: Mutex<HashMap<Oid, Oid>>,
     /// Per branch: its tip, and the commit requests that the commits below it carried out. Complete as long as the tip is that one.
     requests: Mutex<HashMap<String, (Oid, Requests)>>,
     unique: AtomicU64,
+    /// The first number of `unique`; smaller ones were given out by earlier servers.
+    pub(crate) first_unique: u64,
 }
 
 /// Commits and the keys of the requests that made them.
@@ -140,18 +142,20 @@ impl Repos {
             let dir = data.join(name);
             std::fs::create_dir_all(&dir).or_io("creating", &dir).map(|()| dir)
         };
+        // In a container every process has the same number; the time of its start tells two of them apart.
+        let first_unique = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as u64);
         let repos = Self {
             git,
             repos: dir("repos")?,
             trees: dir("trees")?,
             exports: dir("exports")?,
             trash: dir("trash")?,
-            locks: Mutex::default(),
+            locks: Locks::default(),
             credentials: Mutex::default(),
             commit_trees: Mutex::default(),
             requests: Mutex::default(),
-            // In a container every process has the same number; the time of its start tells two of them apart.
-            unique: AtomicU64::new(SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as u64)),
+            unique: AtomicU64::new(first_unique),
+            first_unique,
         };
         crate::orphans::await_end(repos.git.home());
         sweep_locks(&repos.repos, 0);
@@ -195,25 +199,13 @@ impl Repos {
         Ok(Store { project, dir, origin, default_branch })
     }
 
-    /// Waits for a lock of this process. Locks on trees are held while git works in them, those on fetches while the network answers.
-    pub(crate) async fn lock(&self, project: ProjectId, what: &str) -> OwnedMutexGuard<()> {
-        let lock = {
-            let mut locks = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
-            if locks.len() > 1000 {
-                locks.retain(|_, lock| Arc::strong_count(lock) > 1);
-            }
-            Arc::clone(locks.entry(format!("{project}/{what}")).or_default())
-        };
-        lock.lock_owned().await
-    }
-
     /// A name nobody else uses, for temporary files.
     pub(crate) fn unique(&self) -> u64 {
         self.unique.fetch_add(1, Ordering::Relaxed)
     }
 
     pub(crate) async fn fetch(&self, store: &Store, what: Fetch<'_>) -> Result<(), GitError> {
-        let _one_at_a_time = self.lock(store.project, "fetch").await;
+        let _one_at_a_time = self.locks.lock(store.project, "fetch").await;
         let answer = self.fetch_once(store, &what).await?;
         let Some(said) = answer else { return Ok(()) };
         // A branch `a` that became a folder `a/b` at the origin blocks its new name until the old one is forgotten.

@@ -48,7 +48,7 @@ impl Repos {
     pub async fn sync_branch(&self, request: &SyncRequest) -> Result<SyncOutcome, GitError> {
         let SyncRequest { project, branch, target, trailers, author, at } = request;
         let store = self.store(*project)?;
-        let _lock = self.lock(*project, &TreeName::Branch(branch.clone()).slug()).await;
+        let _lock = self.locks.lock(*project, &TreeName::Branch(branch.clone()).slug()).await;
         let tree = self.ready_tree(&store, branch).await?;
         if tree.merging()?.is_some() {
             let listed = read_optional(&tree.conflicts_file())?.unwrap_or_default();
@@ -90,7 +90,7 @@ impl Repos {
     /// `NoTree`, and faults of git.
     pub async fn abort_sync(&self, project: ProjectId, branch: &BranchName) -> Result<Option<String>, GitError> {
         let store = self.store(project)?;
-        let _lock = self.lock(project, &TreeName::Branch(branch.clone()).slug()).await;
+        let _lock = self.locks.lock(project, &TreeName::Branch(branch.clone()).slug()).await;
         let tree = self.ready_tree(&store, branch).await?;
         if tree.merging()?.is_none() {
             return Ok(None);

@@ -67,8 +67,24 @@ impl Step {
 }
 
 impl Tree {
+    /// Whether it can be worked with: made whole once, and its files are still its own.
     pub(crate) fn exists(&self) -> bool {
-        self.admin.is_dir() && self.path.is_dir() && self.ready_mark().exists()
+        self.is_known() && !self.is_emptied()
+    }
+
+    /// Whether it was made whole once, whatever became of its files.
+    pub(crate) fn is_known(&self) -> bool {
+        self.admin.is_dir() && self.ready_mark().exists()
+    }
+
+    /// Whether the files were taken away together with the `.git` file that stands beside them; the folder itself may be there, made anew
+    /// by somebody who needs one. An agent that deletes its files leaves `.git`; one that deletes only `.git` leaves its files.
+    pub(crate) fn is_emptied(&self) -> bool {
+        self.link().symlink_metadata().is_err() && !holds_a_file(&self.path)
+    }
+
+    fn link(&self) -> PathBuf {
+        self.path.join(".git")
     }
 
     pub(crate) fn ready_mark(&self) -> PathBuf {
@@ -159,9 +175,9 @@ impl Repos {
     /// Makes a tree, or finishes one that was half made. A whole one is left as it is.
     pub(crate) async fn ensure_tree(&self, store: &Store, tree: &Tree, head: Head<'_>, at: &Oid) -> Result<(), GitError> {
         fs::create_dir_all(&tree.admin).or_io("creating", &tree.admin)?;
-        if !tree.path.is_dir() {
-            // Without its files, the old index would make everything look deleted.
-            for file in [tree.ready_mark(), tree.index(), tree.draft_index()] {
+        if tree.is_emptied() {
+            // Without its files, the old index would make everything look deleted, and a merge that was being resolved is gone with them.
+            for file in [tree.ready_mark(), tree.index(), tree.draft_index(), tree.merge_head()] {
                 remove_optional(&file)?;
             }
         }
@@ -172,7 +188,7 @@ impl Repos {
         };
         write_atomically(&tree.admin.join("HEAD"), text.as_bytes())?;
         write_atomically(&tree.admin.join("commondir"), b"../..\n")?;
-        let link = tree.path.join(".git");
+        let link = tree.link();
         write_atomically(&tree.admin.join("gitdir"), format!("{}\n", link.display()).as_bytes())?;
         self.write_link(tree, &link)?;
         if !tree.ready_mark().exists() {
@@ -271,6 +287,16 @@ pub(crate) fn promote_draft(tree: &Tree) -> Result<(), GitError> {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
         Err(error) => Err(error).or_io("renaming", &draft),
     }
+}
+
+/// Whether anything that git would know as a file lies below a folder. Ends at the first one; what cannot be read may hold one.
+fn holds_a_file(dir: &Path) -> bool {
+    let entries = match fs::read_dir(dir) {
+        Ok(entries) => entries,
+        Err(error) => return error.kind() != ErrorKind::NotFound,
+    };
+    let mut entries = entries.map(|entry| entry.and_then(|entry| Ok((entry.file_type()?, entry.path()))));
+    entries.any(|entry| entry.map_or(true, |(kind, path)| !kind.is_dir() || holds_a_file(&path)))
 }
 
 /// Writes a file so that after a crash it is either the old or the new one.

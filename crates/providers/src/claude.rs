@@ -1,7 +1,8 @@
 //! Claude Code as a long-lived session: JSON lines in, JSON lines out, verbs over HTTP, the model through our gateway.
 //!
 //! Permissions: inside confinement all questions are off, because the sandbox is the permission; outside it every tool that is not in the
-//! list is denied. Which built-in tools exist at all is an allow list, so a tool added by a later version of the client stays out.
+//! list is denied. Which built-in tools exist at all is an allow list, so a tool added by a later version of the client stays out. Settings
+//! come from this command line alone: settings files, hooks, skills, sub-agents and `CLAUDE.md` of the tree and of the home are not loaded.
 
 mod failure;
 mod reader;
@@ -75,6 +76,9 @@ fn arguments(launch: &Launch<'_>) -> Result<Vec<String>, ProviderError> {
     let mut add = |words: &[&str]| argv.extend(words.iter().map(|word| (*word).to_owned()));
     add(&["-p", "--input-format", "stream-json", "--output-format", "stream-json", "--verbose"]);
     add(&["--strict-mcp-config", "--mcp-config", &format!("{home}/{MCP_FILE}")]);
+    // From no place: a settings file in the tree was written by whoever wrote the code, and its hooks are commands that the client would
+    // run in the sandbox of the one who checks that code. The word is one, because an empty word of its own is easily lost on the way.
+    add(&["--setting-sources="]);
     add(&["--append-system-prompt-file", &format!("{home}/{PROMPT_FILE}")]);
 
     let (built_in, denied) = tools(launch.files);

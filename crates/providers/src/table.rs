@@ -49,6 +49,9 @@ pub struct ProviderRow {
     pub program: &'static str,
     /// Where its model is, when the settings name no other place; absent for clients without a model.
     pub upstream: Option<&'static str>,
+    /// What clients may ask there: method and path. The real credential can do much more at the same address, up to making other keys, so
+    /// everything that is not listed stays unasked.
+    pub requests: &'static [(&'static str, &'static str)],
     /// The user's own credential file, relative to the user's home.
     pub credential_file: Option<&'static str>,
     /// What it can do.
@@ -76,6 +79,7 @@ pub const CLAUDE: ProviderRow = ProviderRow {
     name: "claude",
     program: "claude",
     upstream: Some("https://api.anthropic.com"),
+    requests: &[("POST", "/v1/messages"), ("POST", "/v1/messages/count_tokens")],
     credential_file: Some(".claude/.credentials.json"),
     capabilities: Capabilities(&[Capability::Steer, Capability::Interrupt, Capability::Resume, Capability::LiveChat, Capability::McpHttp]),
     standard: Some("sonnet"),
@@ -88,6 +92,7 @@ pub const SCRIPTED: ProviderRow = ProviderRow {
     name: "scripted",
     program: "roboco",
     upstream: None,
+    requests: &[],
     credential_file: None,
     capabilities: Capabilities(&[Capability::McpHttp]),
     standard: None,
@@ -115,6 +120,18 @@ mod tests {
         }
         assert!(crate::provider("nobody").is_none());
         assert!(row("nobody").is_none());
+    }
+
+    #[test]
+    fn a_model_is_asked_by_exact_requests_and_one_without_an_address_by_none() {
+        for row in ROWS {
+            assert_eq!(row.upstream.is_some(), !row.requests.is_empty(), "{}", row.name);
+            for (method, path) in row.requests {
+                assert!(method.bytes().all(|byte| byte.is_ascii_uppercase()), "{method}");
+                let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '_' | '-');
+                assert!(path.starts_with('/') && !path.contains("//") && path.chars().all(plain), "{path}");
+            }
+        }
     }
 
     #[test]

@@ -95,6 +95,20 @@ fn only_those_who_write_get_tools_that_write_and_nobody_gets_sub_agents() {
 }
 
 #[test]
+fn hooks_committed_to_the_code_under_review_are_not_loaded() {
+    for confinement in [Confinement::Confined(RunsAs::Root), Confinement::Confined(RunsAs::User), Confinement::Unconfined] {
+        for session in [Session::New(SESSION), Session::Resume(SESSION)] {
+            for files in [FileAccess::Write, FileAccess::ReadOnly] {
+                let spec = claude(|launch| (launch.confinement, launch.session, launch.files) = (confinement, session, files));
+                let sources: Vec<&String> = spec.argv.iter().filter(|word| word.starts_with("--setting-sources")).collect();
+                assert_eq!(sources, ["--setting-sources="], "{confinement:?} {session:?} {files:?}");
+                assert!(!spec.argv.iter().any(|word| word == "--settings"), "{:?}", spec.argv);
+            }
+        }
+    }
+}
+
+#[test]
 fn the_token_is_in_no_argument_and_in_no_debug_output() {
     for driver in [&Claude as &dyn Provider, &Scripted] {
         let play = Play { file: Path::new("/play.toml"), files: Path::new("/files") };

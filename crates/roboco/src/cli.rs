@@ -42,8 +42,8 @@ pub(crate) enum Command {
     Cancel(Because),
     /// Release a task from the backlog.
     Activate(OnTask),
-    /// Set a task aside.
-    Pause(OnTask),
+    /// Set a task aside; its agent may end its turn first, for a minute at most.
+    Pause(Pause),
     /// Go on with a paused task.
     Resume(OnTask),
     /// Lift the hold of a task.
@@ -251,6 +251,19 @@ pub(crate) struct Show {
 pub(crate) struct OnTask {
     /// Like T-142.
     pub(crate) task: String,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Options of `pause`.
+#[derive(Debug, Args)]
+pub(crate) struct Pause {
+    /// Like T-142.
+    pub(crate) task: String,
+    /// Stop its agent at once.
+    #[arg(long)]
+    pub(crate) now: bool,
     /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,

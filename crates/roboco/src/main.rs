@@ -82,7 +82,7 @@ async fn answer(here: &Here, command: Command) -> Result<(), Failure> {
         Command::Cancel(args) => command::decide::because(here, "cancel", &args).await,
         Command::Unblock(args) => command::decide::because(here, "unblock", &args).await,
         Command::Activate(args) => command::decide::plain(here, "activate", &args).await,
-        Command::Pause(args) => command::decide::plain(here, "pause", &args).await,
+        Command::Pause(args) => command::decide::pause(here, &args).await,
         Command::Resume(args) => command::decide::plain(here, "resume", &args).await,
         Command::Agents(args) => command::staff::agents(here, &args).await,
         Command::Inbox(args) => command::staff::inbox(here, &args).await,

@@ -141,7 +141,7 @@ fn cannot_open(error: &roboco_store::OpenError) -> Failure {
     use roboco_store::OpenError as E;
     let exit = match error {
         E::Address { .. } | E::File { .. } | E::Corrupt { .. } | E::Foreign { .. } | E::Newer { .. } => Exit::Configuration,
-        E::Unreachable { .. } | E::Failed(_) => Exit::NotNow,
+        E::Unreachable { .. } | E::Full { .. } | E::Failed(_) => Exit::NotNow,
     };
     Failure::new(exit, error.to_string())
 }

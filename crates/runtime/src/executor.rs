@@ -1,87 +1,74 @@
 //! The outbox: effects are taken one after the other per task, tried with back-off, and answered with a command.
 
-use std::collections::{HashMap, VecDeque};
+mod queues;
+
 use std::sync::Arc;
 
+use futures::future::BoxFuture;
 use roboco_company::fault::Fault;
 use roboco_domain::command::SystemCommand;
 use roboco_domain::effect::{EffectResult, Intended};
-use roboco_domain::id::TaskId;
+use roboco_domain::id::IntentId;
 use roboco_domain::limits;
+use roboco_store::{IntentState, Store};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 use crate::Shared;
 use crate::effects::Effects;
 use crate::record::record;
+use queues::Queues;
 
 /// Takes effects as they are committed, and those an earlier process left.
 pub(crate) struct Executor {
-    shared: Arc<Shared>,
-    effects: Arc<Effects>,
     incoming: mpsc::UnboundedReceiver<Intended>,
-    queues: HashMap<TaskId, VecDeque<Intended>>,
-    running: JoinSet<TaskId>,
+    queues: Queues<Work>,
 }
+
+type Work = Box<dyn Fn(Intended) -> BoxFuture<'static, ()> + Send>;
 
 impl Executor {
     pub(crate) async fn new(shared: Arc<Shared>) -> Result<Self, Fault> {
         let incoming =
             shared.company().signals().take_intents().ok_or_else(|| Fault::lasting("the effects of this company have a taker already"))?;
         let effects = Arc::new(Effects::new(Arc::clone(&shared)));
-        let mut executor = Self { shared, effects, incoming, queues: HashMap::new(), running: JoinSet::new() };
-        for open in executor.shared.company().store().open_intents().await? {
+        let open = shared.company().store().open_intents().await?;
+        let work: Work = Box::new(move |intended| {
+            let (shared, effects) = (Arc::clone(&shared), Arc::clone(&effects));
+            Box::pin(async move { carry_out(&shared, &effects, intended).await })
+        });
+        let mut queues = Queues::new(work);
+        for open in open {
             tracing::info!(intent = %open.intent, effect = open.effect.kind(), "taking up an effect that was left");
-            executor.take(Intended { intent: open.intent, effect: open.effect });
+            queues.take(Intended { intent: open.intent, effect: open.effect });
         }
-        Ok(executor)
+        Ok(Self { incoming, queues })
     }
 
     /// Runs until told to stop; then what is under way is finished and the rest is left to the next start.
     pub(crate) async fn run(mut self, mut stopped: watch::Receiver<bool>) {
         loop {
             tokio::select! {
-                Some(intended) = self.incoming.recv() => self.take(intended),
-                Some(ended) = self.running.join_next() => self.next(ended),
+                Some(intended) = self.incoming.recv() => self.queues.take(intended),
+                Some(()) = self.queues.step() => {}
                 () = crate::told_to_stop(&mut stopped) => break,
             }
         }
-        let drain = async { while self.running.join_next().await.is_some() {} };
-        if tokio::time::timeout(limits::STOP_DRAIN, drain).await.is_err() {
+        if tokio::time::timeout(limits::STOP_DRAIN, self.queues.drain()).await.is_err() {
             tracing::warn!("effects were still under way; they are taken up again at the next start");
         }
     }
+}
 
-    fn take(&mut self, intended: Intended) {
-        let task = intended.effect.task();
-        match self.queues.get_mut(&task) {
-            Some(queue) => queue.push_back(intended),
-            None => {
-                self.queues.insert(task, VecDeque::new());
-                self.start(intended);
-            }
-        }
-    }
-
-    fn start(&mut self, intended: Intended) {
-        let (shared, effects) = (Arc::clone(&self.shared), Arc::clone(&self.effects));
-        let task = intended.effect.task();
-        self.running.spawn(async move {
-            carry_out(&shared, &effects, intended).await;
-            task
-        });
-    }
-
-    fn next(&mut self, ended: Result<TaskId, tokio::task::JoinError>) {
-        match ended {
-            Ok(task) => match self.queues.get_mut(&task).and_then(VecDeque::pop_front) {
-                Some(intended) => self.start(intended),
-                None => {
-                    self.queues.remove(&task);
-                }
-            },
-            // Its row is still open, so the next start takes it up again; the queue behind it waits for that too.
-            Err(error) => tracing::error!(%error, "an effect's executor died"),
+/// Whether an effect is to be done. One may be handed over again after it was answered, when it was committed during the start.
+async fn is_open(store: &dyn Store, intent: IntentId) -> bool {
+    match store.intent(intent).await {
+        Ok(IntentState::Open) => true,
+        Ok(IntentState::Settled(..) | IntentState::Unknown) => false,
+        Err(error) => {
+            // Doing it twice is harmless, if wasteful; not doing it would leave its task waiting.
+            tracing::warn!(%error, %intent, "whether an effect is still to be done is not known; doing it");
+            true
         }
     }
 }
@@ -89,6 +76,10 @@ impl Executor {
 /// Tries an effect until it is answered for good.
 async fn carry_out(shared: &Shared, effects: &Arc<Effects>, intended: Intended) {
     let Intended { intent, effect } = intended;
+    if !is_open(&**shared.company().store(), intent).await {
+        tracing::debug!(%intent, effect = effect.kind(), "this effect has been answered already");
+        return;
+    }
     let mut attempts = 0;
     let result = loop {
         let work = {

@@ -1,6 +1,5 @@
 //! From a spawn to a sandbox order: the private home, the tree, the mounts, the client's command line.
 
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use roboco_company::fault::Fault;
@@ -17,7 +16,7 @@ use roboco_sandbox::{Access, Confinement, Env, Labels, Limits, Mount, Network, S
 use secrecy::ExposeSecret as _;
 
 use crate::effects::fault;
-use crate::{LoginKind, NetworkAccess, Shared};
+use crate::{LoginKind, NetworkAccess, Shared, home};
 
 /// The home inside a confined sandbox.
 const HOME_INSIDE: &str = "/home/agent";
@@ -49,10 +48,11 @@ pub(crate) async fn prepare(shared: &Shared, spawn: &Spawn, task: &Task) -> Resu
     let project = company.store().project(task.project).await?.ok_or_else(|| Fault::lasting("the project is gone"))?;
     let brief = company.brief(spawn, task).await?;
     let home = shared.config.homes.join(&agent.slug);
-    private_dir(&home)?;
+    home::make(&home)?;
     let (tree, access) = tree_of(shared, agent, task).await?;
     std::fs::create_dir_all(&tree).map_err(|e| Fault::passing(format!("creating {}: {e}", tree.display())))?;
-    let confined = shared.confinement().await;
+    // One look decides the paths, the client's switches and how the sandbox is made.
+    let confined = shared.parts.driver.confinement().await;
     let token = shared.parts.door.mint(&AgentActor {
         agent: spawn.agent,
         role: agent.role,
@@ -79,14 +79,14 @@ pub(crate) async fn prepare(shared: &Shared, spawn: &Spawn, task: &Task) -> Resu
         },
         session: spawn.resume.as_deref().map_or(Session::New(&session), Session::Resume),
         home: &home_inside,
-        confinement: confinement(confined),
+        confinement: confinement(&confined),
         files: if Role::AUTHORS.contains(&agent.role) { FileAccess::Write } else { FileAccess::ReadOnly },
         caps: RunCaps::default(),
         play: shared.config.play.as_ref().map(|(file, files)| Play { file, files }),
     };
     let client = provider.launch(&launch).map_err(|e| Fault::lasting(e.to_string()))?;
-    write_home(&home, &client)?;
-    let sandbox = order(shared, spawn, agent, &project, &client, &tree, access, &home);
+    home::write(&home, &client.files)?;
+    let sandbox = order(shared, spawn, agent, &project, &client, &tree, access, &home, confined);
     Ok(Order { sandbox, first_input: client.first_input, provider })
 }
 
@@ -161,6 +161,7 @@ fn order(
     tree: &Path,
     access: Access,
     home: &Path,
+    confined: Confinement,
 ) -> SandboxSpec {
     let company = shared.company().id();
     let mut mounts = vec![Mount::same(tree, access)];
@@ -205,35 +206,6 @@ fn order(
         limits: Limits { memory_bytes: shared.config.memory_bytes, pids: Some(1024) },
         masks: Vec::new(),
         trust: if spawn.provider == roboco_providers::scripted::NAME { Trust::Own } else { Trust::Foreign },
+        confinement: Some(confined),
     }
-}
-
-fn private_dir(path: &Path) -> Result<(), Fault> {
-    let made = std::fs::create_dir_all(path).and_then(|()| std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o700)));
-    made.map_err(|e| Fault::passing(format!("creating {}: {e}", path.display())))
-}
-
-/// Writes the client's files into its private home. Whatever stands there is replaced, never followed.
-fn write_home(home: &Path, client: &ClientSpec) -> Result<(), Fault> {
-    use std::io::Write as _;
-    for file in &client.files {
-        let path = home.join(&file.path);
-        let told = |e: std::io::Error| Fault::passing(format!("writing {}: {e}", path.display()));
-        if let Some(parent) = path.parent() {
-            std::fs::create_dir_all(parent).map_err(told)?;
-            // The home belongs to an agent: a link in it must not lead a writer with more rights outside.
-            let (real, root) = (parent.canonicalize().map_err(told)?, home.canonicalize().map_err(told)?);
-            if !real.starts_with(&root) {
-                return Err(Fault::lasting(format!("{} leads out of the agent's home; remove the link", parent.display())));
-            }
-        }
-        match std::fs::remove_file(&path) {
-            Ok(()) => {}
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
-            Err(e) => return Err(told(e)),
-        }
-        let mut handle = std::fs::OpenOptions::new().write(true).create_new(true).mode(file.mode).open(&path).map_err(told)?;
-        handle.write_all(file.content.expose_secret().as_bytes()).map_err(told)?;
-    }
-    Ok(())
 }

@@ -8,6 +8,7 @@ mod boot;
 mod effects;
 mod executor;
 mod gate;
+mod home;
 mod launch;
 mod limits;
 mod record;
@@ -23,9 +24,9 @@ use roboco_company::Company;
 use roboco_company::fault::Fault;
 use roboco_domain::command::AgentActor;
 use roboco_domain::id::{AgentId, SpawnId};
-use roboco_sandbox::{Confinement, Driver};
+use roboco_sandbox::Driver;
 use secrecy::SecretString;
-use tokio::sync::{OnceCell, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 pub use repos::GitRepos;
@@ -123,7 +124,7 @@ impl Runtime {
     /// # Errors
     /// A fault of the database or of the sandbox driver while cleaning up.
     pub async fn start(config: RuntimeConfig, parts: Parts) -> Result<Self, Fault> {
-        let shared = Arc::new(Shared { config, parts, confinement: OnceCell::new() });
+        let shared = Arc::new(Shared { config, parts });
         let (stop, stopped) = watch::channel(false);
         boot::clean_up(&shared).await?;
         let executor = executor::Executor::new(Arc::clone(&shared)).await?;
@@ -159,17 +160,11 @@ impl Runtime {
 pub(crate) struct Shared {
     pub(crate) config: RuntimeConfig,
     pub(crate) parts: Parts,
-    confinement: OnceCell<Confinement>,
 }
 
 impl Shared {
     pub(crate) fn company(&self) -> &Arc<Company> {
         &self.parts.company
-    }
-
-    /// What holds clients here; tried out once, when the first of them is started.
-    pub(crate) async fn confinement(&self) -> &Confinement {
-        self.confinement.get_or_init(async || self.parts.driver.check().await.confinement).await
     }
 
     pub(crate) fn now(&self) -> roboco_domain::time::Timestamp {

@@ -41,6 +41,7 @@ async fn hold(args: Vec<PathBuf>) -> ExitCode {
         limits: Limits::default(),
         masks: Vec::new(),
         trust: Trust::Own,
+        confinement: None,
     };
     let mut sandbox = match driver.start(&spec).await {
         Ok(sandbox) => sandbox,

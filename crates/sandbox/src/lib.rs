@@ -1,7 +1,7 @@
 //! Isolated places for agents and gate commands, behind one [`Driver`].
 //!
 //! A sandbox sees what its [`SandboxSpec`] mounts and nothing else; its main process is `roboco bridge run`, which owns the client and
-//! speaks the frames of [`roboco_domain::frame`]. A driver starts, lists and removes; it decides nothing and remembers nothing: the
+//! speaks the frames of [`roboco_domain::frame`]. A driver starts, lists and removes; it decides nothing and keeps no records: the
 //! rows are elsewhere, and what runs is found by name and labels.
 //! This crate knows no agents, no tasks, no git and no providers.
 
@@ -26,6 +26,11 @@ pub use spec::{Access, Env, JobSpec, Labels, Limits, Mount, Network, SandboxSpec
 pub trait Driver: Send + Sync {
     /// Tries out whether sandboxes can be made here, for `doctor`. Costs one short-lived sandbox.
     async fn check(&self) -> Report;
+
+    /// What holds clients here. Whoever writes an order needs it: some switches and paths are fit for a confined client only.
+    ///
+    /// That something does is found out once; that nothing does may be mended while this process runs, so it is looked at each time.
+    async fn confinement(&self) -> Confinement;
 
     /// Starts a sandbox and returns once its bridge has answered.
     ///

@@ -1,7 +1,8 @@
 //! Sandboxes as process trees of this host, confined by bubblewrap.
 //!
 //! Every sandbox dies with this process: bubblewrap asks the kernel for that, and without confinement the bridge sees its input end.
-//! Nothing is remembered; what runs is found by two marker variables in the environment of the outermost processes.
+//! What runs is found by two marker variables in the environment of the outermost processes. All that is remembered is how to see that
+//! the last sandbox of a name has ended, which saves a look at every process of the host.
 
 mod bubblewrap;
 mod control_group;
@@ -9,8 +10,11 @@ mod mounts;
 mod observe;
 mod spawner;
 
+use std::collections::HashMap;
 use std::ffi::OsString;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
@@ -71,32 +75,19 @@ pub struct ProcessDriver {
     settings: Settings,
     confinement: OnceCell<Confinement>,
     warned: std::sync::Once,
+    /// The outermost process of the last confined sandbox of each name. A name stands for a seat, so they are few.
+    last: Mutex<HashMap<String, OwnedFd>>,
 }
 
 impl ProcessDriver {
     /// A driver; nothing is tried or started yet.
     pub fn new(settings: Settings) -> Self {
         control_group::sweep();
-        Self { settings, confinement: OnceCell::new(), warned: std::sync::Once::new() }
+        Self { settings, confinement: OnceCell::new(), warned: std::sync::Once::new(), last: Mutex::default() }
     }
 
-    /// What holds clients here. Whoever writes a client's command line needs it: some switches are fit for a confined client only.
-    ///
-    /// That it works is found out once; that it does not may be mended while this process runs.
-    pub async fn confinement(&self) -> Confinement {
-        let works = async || match try_out(&self.settings).await {
-            works @ Confinement::Bubblewrap { .. } => Ok(works),
-            fails @ Confinement::None { .. } => Err(fails),
-        };
-        match self.confinement.get_or_try_init(works).await {
-            Ok(works) => works.clone(),
-            Err(fails) => fails,
-        }
-    }
-
-    /// The confinement for a piece of work, or why it may not run.
-    async fn confinement_for(&self, what: &str, trust: Trust) -> Result<Confinement, SandboxError> {
-        let confinement = self.confinement().await;
+    /// The confinement for a piece of work, or why it may not run with it.
+    fn permitted(&self, what: &str, trust: Trust, confinement: Confinement) -> Result<Confinement, SandboxError> {
         if let Confinement::None { problem, remedy } = &confinement {
             match (trust, self.settings.unconfined) {
                 (Trust::Own, _) | (Trust::Foreign, Unconfined::Allow) => self.warned.call_once(|| {
@@ -135,17 +126,27 @@ impl ProcessDriver {
         Ok(all)
     }
 
-    /// The words that put limits on the rest of a command line.
-    fn limit_words(&self, limits: Limits, pids: PidLimit) -> Vec<OsString> {
-        let mut words = vec![self.settings.roboco.clone().into_os_string(), "bridge".into(), "limit".into()];
-        if let Some(bytes) = limits.memory_bytes {
-            words.extend(["--memory".into(), bytes.to_string().into()]);
+    /// Waits a moment for a name to be free.
+    ///
+    /// What this driver started last under the name and saw end frees it at once: nobody else uses names of its owner while it lives.
+    async fn free(&self, name: &str) -> Result<(), SandboxError> {
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
+        match last {
+            Some(process) if observe::has_ended(&process) => Ok(()),
+            Some(_) | None => observe::free(name).await,
         }
-        if let (Some(count), PidLimit::Set) = (limits.pids, pids) {
-            words.extend(["--pids".into(), count.to_string().into()]);
+    }
+
+    /// Remembers the outermost process of a sandbox that dies with it. Called while its owner cannot have waited for it yet.
+    fn remember(&self, name: &str, child: &Child) {
+        if let Some(process) = child.pid().and_then(observe::handle) {
+            self.last.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), process);
         }
-        words.push("--".into());
-        words
+    }
+
+    /// The start of a command line of the bridge.
+    fn bridge(&self, word: &str) -> Vec<OsString> {
+        vec![self.settings.roboco.clone().into(), "bridge".into(), word.into()]
     }
 
     /// The command line that runs `inner` in a place made by bubblewrap.
@@ -157,13 +158,27 @@ impl ProcessDriver {
         groups: &ControlGroups,
     ) -> Result<Vec<OsString>, SandboxError> {
         let call = bubblewrap::call(place)?;
-        let mut words = groups.join_words(&self.settings.roboco, call.empty_files);
-        words.push(program.into());
+        let mut words = self.bridge("limit");
+        words.extend(groups.options());
+        words.extend(call.files.into_iter().flat_map(|file| ["--open".into(), file.into_os_string()]));
+        words.extend(["--".into(), program.into()]);
         words.extend(call.arguments);
         words.push("--".into());
         words.extend(inner);
         Ok(words)
     }
+}
+
+/// The options that make the bridge limit itself and what it starts.
+fn limit_options(limits: Limits, pids: PidLimit) -> Vec<OsString> {
+    let mut words = Vec::new();
+    if let Some(bytes) = limits.memory_bytes {
+        words.extend(["--memory".into(), bytes.to_string().into()]);
+    }
+    if let (Some(count), PidLimit::Set) = (limits.pids, pids) {
+        words.extend(["--pids".into(), count.to_string().into()]);
+    }
+    words
 }
 
 /// Whether the count of processes is limited by the kernel's per-user count.
@@ -186,8 +201,19 @@ impl Driver for ProcessDriver {
         }
     }
 
+    async fn confinement(&self) -> Confinement {
+        let works = async || match try_out(&self.settings).await {
+            works @ Confinement::Bubblewrap { .. } => Ok(works),
+            fails @ Confinement::None { .. } => Err(fails),
+        };
+        match self.confinement.get_or_try_init(works).await {
+            Ok(works) => works.clone(),
+            Err(fails) => fails,
+        }
+    }
+
     async fn start(&self, spec: &SandboxSpec) -> Result<Sandbox, SandboxError> {
-        let SandboxSpec { name, labels, argv, env, cwd, mounts, home, door_files, network, limits, masks, trust } = spec;
+        let SandboxSpec { name, labels, argv, env, cwd, mounts, home, door_files, network, limits, masks, trust, confinement } = spec;
         check_name(name)?;
         let labels = self.labels(labels);
         let (door, listen) = match network {
@@ -196,11 +222,16 @@ impl Driver for ProcessDriver {
             // The port is shared with the host there, so it must be a free one.
             Network::Host { door } => (door.as_deref(), Some("127.0.0.1:0")),
         };
-        let confinement = &self.confinement_for("this client", *trust).await?;
-        observe::free(name).await?;
+        let found = match confinement {
+            Some(written_for) => written_for.clone(),
+            None => self.confinement().await,
+        };
+        let confinement = &self.permitted("this client", *trust, found)?;
+        self.free(name).await?;
         let groups = ControlGroups::create(name, *limits);
-        let run = |door: Option<&Path>, listen: Option<&str>, home: &Path| {
-            let mut words: Vec<OsString> = vec![self.settings.roboco.clone().into(), "bridge".into(), "run".into()];
+        let run = |held: Vec<OsString>, door: Option<&Path>, listen: Option<&str>, home: &Path| {
+            let mut words = self.bridge("run");
+            words.extend(held);
             words.extend(door.iter().flat_map(|door| [OsString::from("--door"), door.as_os_str().to_owned()]));
             words.extend(listen.iter().flat_map(|address| [OsString::from("--listen"), OsString::from(address)]));
             words.extend(door_files.iter().flat_map(|file| [OsString::from("--fill"), home.join(file).into()]));
@@ -227,16 +258,13 @@ impl Driver for ProcessDriver {
                     cwd,
                     tmp_size: bubblewrap::tmp_size(version),
                 };
-                let mut inner = self.limit_words(*limits, PidLimit::Set);
-                inner.extend(run(door.map(|_| Path::new(DOOR)), listen, Path::new(HOME)));
+                let inner = run(limit_options(*limits, PidLimit::Set), door.map(|_| Path::new(DOOR)), listen, Path::new(HOME));
                 (self.confined(program, &place, inner, &groups)?, Path::new("/"), Path::new(HOME))
             }
             Confinement::None { .. } => {
                 check_unconfined(name, mounts, masks)?;
-                let mut words = groups.join_words(&self.settings.roboco, 0);
-                words.extend(self.limit_words(*limits, PidLimit::Skip));
-                words.extend(run(door, Some("127.0.0.1:0"), home));
-                (words, cwd.as_path(), home.as_path())
+                let held = groups.options().chain(limit_options(*limits, PidLimit::Skip)).collect();
+                (run(held, door, Some("127.0.0.1:0"), home), cwd.as_path(), home.as_path())
             }
         };
         let environment = self.environment(env, home_inside, name, &labels)?;
@@ -245,7 +273,12 @@ impl Driver for ProcessDriver {
         let (Some(stdin), Some(stdout), Some(stderr)) = (child.stdin.take(), child.stdout.take(), child.stderr.take()) else {
             return Err(SandboxError::Setup { name: name.clone(), detail: "its pipes are missing".into() });
         };
-        let tree = if confinement.is_confined() { Tree::Confined } else { Tree::Open(name.clone(), labels) };
+        let tree = if confinement.is_confined() {
+            self.remember(name, &child);
+            Tree::Confined
+        } else {
+            Tree::Open(name.clone(), labels)
+        };
         Sandbox::attach(Parts {
             name: name.clone(),
             pid: child.pid(),
@@ -261,8 +294,8 @@ impl Driver for ProcessDriver {
         let JobSpec { name, labels, script, env, cwd, mounts, masks, limits } = job;
         check_name(name)?;
         let labels = self.labels(labels);
-        let confinement = &self.confinement_for("this command", Trust::Foreign).await?;
-        observe::free(name).await?;
+        let confinement = &self.permitted("this command", Trust::Foreign, self.confinement().await)?;
+        self.free(name).await?;
         let groups = ControlGroups::create(name, *limits);
         // One stream keeps the order of output and errors, and leaves the other one to bubblewrap.
         let script = format!("exec 2>&1\n{script}");
@@ -281,14 +314,18 @@ impl Driver for ProcessDriver {
                     cwd,
                     tmp_size: bubblewrap::tmp_size(version),
                 };
-                let mut inner = self.limit_words(*limits, PidLimit::Set);
+                let mut inner = self.bridge("limit");
+                inner.extend(limit_options(*limits, PidLimit::Set));
+                inner.push("--".into());
                 inner.extend(shell);
                 (self.confined(program, &place, inner, &groups)?, Path::new("/"), Path::new(HOME))
             }
             Confinement::None { .. } => {
                 check_unconfined(name, mounts, masks)?;
-                let mut words = groups.join_words(&self.settings.roboco, 0);
-                words.extend(self.limit_words(*limits, PidLimit::Skip));
+                let mut words = self.bridge("limit");
+                words.extend(groups.options());
+                words.extend(limit_options(*limits, PidLimit::Skip));
+                words.push("--".into());
                 words.extend(shell);
                 // There is no private home here; the scratch copy is the only place a job may count on.
                 (words, cwd.as_path(), cwd.as_path())

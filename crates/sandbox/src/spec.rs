@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
+use crate::Confinement;
+
 /// Facts about a sandbox that travel with it, such as company, spawn, epoch, agent, task and provider. Never secret.
 pub type Labels = BTreeMap<String, String>;
 
@@ -35,6 +37,8 @@ pub struct SandboxSpec {
     pub masks: Vec<PathBuf>,
     /// Whose code runs inside.
     pub trust: Trust,
+    /// What the order was written for; it is carried out with that or not at all. `None` when it fits every confinement.
+    pub confinement: Option<Confinement>,
 }
 
 /// A shell script that runs to its end, seeing only its mounts: no network, no door, no home of the host.

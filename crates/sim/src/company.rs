@@ -142,6 +142,7 @@ impl Company {
             session: None,
             resume: None,
             closed_by: None,
+            limited_until: None,
             outcome: None,
             usage: Usage::default(),
             intended_at: next.clock,

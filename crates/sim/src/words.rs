@@ -6,8 +6,8 @@ use roboco_domain::task::{Complexity, Nature, Task, TaskType};
 use roboco_domain::verb::{Call, Verb};
 use roboco_domain::verbs::{
     Approve, Because, Commit, Complete, CriterionEvidence, CriterionVerdict, DeclareCoverage, Delegate, Fail, FindingInput, IAmBlocked,
-    IAmDone, IDocumented, IWillWorkOn, NoArgs, Note, OnTask, OpenPr, Pass, Progress, Reassign, RequestChanges, ResolvedFinding, StepInput,
-    SubmitWhole, SyncBranch,
+    IAmDone, IDocumented, IWillWorkOn, NoArgs, Note, OnTask, OpenPr, Pass, Pause, Progress, Reassign, RequestChanges, ResolvedFinding,
+    StepInput, SubmitWhole, SyncBranch,
 };
 
 /// How well a call is made.
@@ -117,7 +117,7 @@ pub fn call(verb: Verb, task: &Task, wording: Wording) -> Option<Call> {
         Verb::ClaimDocTask => Call::ClaimDocTask(on_task()),
         Verb::Activate => Call::Activate(on_task()),
         Verb::Evidence => Call::Evidence(on_task()),
-        Verb::Pause => Call::Pause(on_task()),
+        Verb::Pause => Call::Pause(Pause { task_id: task.number.to_string(), now: false }),
     })
 }
 

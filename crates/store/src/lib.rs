@@ -136,8 +136,8 @@ pub struct OpenIntent {
 pub enum IntentState {
     /// Not finished.
     Open,
-    /// Finished.
-    Settled(EffectResult),
+    /// Finished: what was to be done, and what it came to.
+    Settled(Box<Effect>, EffectResult),
     /// No such row, or it was pruned.
     Unknown,
 }

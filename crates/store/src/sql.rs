@@ -306,7 +306,9 @@ impl Store for SqlStore {
             None => Ok(IntentState::Unknown),
             Some(row) => match row.result {
                 None => Ok(IntentState::Open),
-                Some(result) => Ok(IntentState::Settled(rows::from_json("result", &result)?)),
+                Some(result) => {
+                    Ok(IntentState::Settled(Box::new(rows::from_json("effect", &row.payload)?), rows::from_json("result", &result)?))
+                }
             },
         }
     }

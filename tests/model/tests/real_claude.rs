@@ -17,6 +17,7 @@ use roboco_domain::id::{AgentId, SpawnId};
 use roboco_domain::time::Timestamp;
 use roboco_egress::{Caller, Callers, Credential, Egress, Exchange, Observer, Upstream};
 use roboco_providers::claude::Claude;
+use roboco_providers::table::CLAUDE;
 use roboco_providers::{
     Channel, ClientEvent, Confinement, Ending, Exit, FileAccess, Launch, Login, McpState, Parser, Provider, RunCaps, RunsAs, Session,
     Spend, ToolName, TurnEnd,
@@ -137,7 +138,7 @@ impl World {
         let model = ModelServer::start(Script::new(vec![Play::mentioning("You are be-dev-1", steps)])).await.unwrap();
         let login = if matches!(credential, Credential::ApiKey(_)) { Login::ApiKey } else { Login::Subscription };
         let gate = Arc::new(Gate::default());
-        let upstream = Upstream::new(&model.base_url(), credential, "sign in").unwrap();
+        let upstream = Upstream::new(&model.base_url(), credential, "sign in").unwrap().allowing(CLAUDE.requests.iter().copied());
         let egress = Egress::new(Arc::clone(&gate) as _, Arc::clone(&gate) as _).with_upstream("claude", upstream);
         let model_url = format!("{}/model/claude", serve(roboco_egress::router(egress)).await);
         let verbs = Verbs::default();
@@ -291,6 +292,23 @@ async fn a_turn_uses_verbs_files_and_shell_and_the_next_message_starts_another()
         world.confinement = confinement.unwrap_or(world.confinement);
         check_turn(&world).await;
     }
+}
+
+#[tokio::test]
+async fn hooks_and_settings_in_the_tree_do_not_run() {
+    let world = World::new(vec![Step::text("Done.")]).await;
+    let mark = world.directory.path().join("hooked");
+    let run = json!([{ "hooks": [{ "type": "command", "command": format!("touch {}", mark.display()) }] }]);
+    let settings = json!({ "hooks": { "SessionStart": run, "UserPromptSubmit": run, "Stop": run } }).to_string();
+    std::fs::create_dir(world.tree().join(".claude")).unwrap();
+    for file in ["settings.json", "settings.local.json"] {
+        std::fs::write(world.tree().join(".claude").join(file), &settings).unwrap();
+    }
+    let mut client = world.start(Session::New(&Uuid::from_u128(8).to_string()), Spend::default());
+    client.brief().await;
+    assert_eq!(client.turn().await, TurnEnd::Finished);
+    client.end().await;
+    assert!(!mark.exists(), "a hook of the tree ran");
 }
 
 async fn check_turn(world: &World) {

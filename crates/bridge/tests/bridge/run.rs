@@ -200,21 +200,31 @@ async fn what_cannot_start_says_why() {
 
 #[tokio::test]
 async fn limits_are_in_force_in_the_program_that_follows() {
-    let args = [
-        "limit",
-        "--memory",
-        "100000000",
-        "--pids",
-        "77",
-        "--",
-        "sh",
-        "-c",
-        "grep -E 'data size|processes' /proc/self/limits | tr -s ' '; ulimit -c",
-    ];
+    let limits = ["--memory", "100000000", "--pids", "77", "--"];
+    let show = ["sh", "-c", "grep -E 'data size|processes' /proc/self/limits | tr -s ' '; ulimit -c"];
     let binary = stand_in();
-    let mut words = vec!["run", "--", binary.to_str().unwrap(), "bridge"];
-    words.extend(args);
-    let mut bridge = Bridge::start(&words, &[], Path::new("/"));
+    let limit = ["run", "--", binary.to_str().unwrap(), "bridge", "limit"];
+    for before in [&limit[..], &["run"]] {
+        let told = told(&[before, &limits, &show].concat()).await;
+        assert_eq!(told, ["Max data size 100000000 100000000 bytes", "Max processes 77 77 processes", "0"], "{before:?}");
+    }
+}
+
+#[tokio::test]
+async fn opened_files_are_inherited_by_the_program_that_follows() {
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("file");
+    std::fs::write(&file, "content\n").unwrap();
+    let binary = stand_in();
+    let files = ["--open", "/dev/null", "--open", file.to_str().unwrap(), "--"];
+    let show = ["sh", "-c", "cat /proc/self/fd/$0 /proc/self/fd/$1", "{{file 0}}", "{{file 1}}"];
+    let told = told(&[&["run", "--", binary.to_str().unwrap(), "bridge", "limit"], &files[..], &show].concat()).await;
+    assert_eq!(told, ["content"]);
+}
+
+/// What the client of a bridge writes to its output.
+async fn told(args: &[&str]) -> Vec<String> {
+    let mut bridge = Bridge::start(args, &[], Path::new("/"));
     hello(&mut bridge).await;
     let mut told = Vec::new();
     while let Some(frame) = bridge.next().await {
@@ -223,5 +233,5 @@ async fn limits_are_in_force_in_the_program_that_follows() {
             None => break,
         }
     }
-    assert_eq!(told, ["Max data size 100000000 100000000 bytes", "Max processes 77 77 processes", "0"]);
+    told
 }

@@ -1,5 +1,7 @@
 //! Holds: blocking, pausing, escalating, lifting, and giving a task up.
 
+use std::time::Duration;
+
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -16,7 +18,8 @@ use crate::input::clamp;
 use crate::limits;
 use crate::role::Role;
 use crate::snapshot::{Answer, Decision};
-use crate::task::{BlockerType, Hold, HoldReason, PartState, PausedBy, Resolver, Task};
+use crate::task::{BlockerType, Hold, HoldReason, PartState, PausedBy, PausedRun, Resolver, Task};
+use crate::time::Timestamp;
 
 /// A task and a reason.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -47,7 +50,18 @@ pub struct IAmBlocked {
     pub retry_after_s: Option<u64>,
 }
 
-subject!(Because => task_id, IAmBlocked => task_id);
+/// Arguments of `pause`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Pause {
+    /// The task: `T-142`, its id, or a unique prefix of it.
+    pub task_id: String,
+    /// Stop the running agent at once. Left out, it may end its turn first, for a minute at most.
+    #[serde(default)]
+    pub now: bool,
+}
+
+subject!(Because => task_id, IAmBlocked => task_id, Pause => task_id);
 
 fn blocked_hold(cx: GuardContext<'_>, text: &str, needs: Option<&str>, resolver: Resolver) -> Hold {
     Hold::Blocked {
@@ -62,7 +76,7 @@ fn blocked_hold(cx: GuardContext<'_>, text: &str, needs: Option<&str>, resolver:
 
 pub(crate) fn blocked(cx: GuardContext<'_>, args: &IAmBlocked) -> Decision {
     if args.blocker_type == Some(BlockerType::ProviderLimit) {
-        // A provider that refuses is no fault of the task: it stays as it is and the client's own report parks the provider.
+        // A provider that refuses is no fault of the task: it stays as it is, and the end of the run parks the provider.
         return Decision::new(Answer::next("end your turn; the work goes on when the provider accepts it again"))
             .event(Event::NoteRecorded { scope: "struggle".into(), text: clamp(&args.reason, limits::NOTES_CHARS).into_owned() });
     }
@@ -78,6 +92,12 @@ pub(crate) fn blocked(cx: GuardContext<'_>, args: &IAmBlocked) -> Decision {
         .event(Event::NoteRecorded { scope: "struggle".into(), text: clamp(&args.reason, limits::NOTES_CHARS).into_owned() })
         .event(Event::TaskHeld { hold })
         .events(human)
+}
+
+/// Until when the provider refuses, when that is what stops the caller.
+pub(crate) fn limited_until(args: &IAmBlocked, now: Timestamp) -> Option<Timestamp> {
+    let stated = args.retry_after_s.map_or(limits::PARK_RATE, Duration::from_secs);
+    (args.blocker_type == Some(BlockerType::ProviderLimit)).then(|| now.after(stated.min(limits::PARK_SAID_MAX)))
 }
 
 fn ask_ceo(cx: GuardContext<'_>, reason: &str) -> Event {
@@ -108,9 +128,10 @@ pub(crate) fn unblock(cx: GuardContext<'_>, args: &Because) -> Decision {
         .events(decide_inbox(cx, &format!("unblocked: {}", clamp(&reason, 200))))
 }
 
-pub(crate) fn pause(cx: GuardContext<'_>) -> Decision {
+pub(crate) fn pause(cx: GuardContext<'_>, args: &Pause) -> Decision {
+    let run = if args.now { PausedRun::Stops } else { PausedRun::EndsTurn };
     Decision::new(Answer::next("resume it when it should go on"))
-        .event(Event::TaskHeld { hold: Hold::Paused { by: PausedBy::Human, since: cx.world.now } })
+        .event(Event::TaskHeld { hold: Hold::Paused { by: PausedBy::Human, since: cx.world.now, run } })
 }
 
 pub(crate) fn resume(cx: GuardContext<'_>) -> Decision {

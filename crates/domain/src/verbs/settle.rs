@@ -28,6 +28,12 @@ pub(crate) fn settle(world: &Snapshot, task: &Task, intent: IntentId, effect: &E
     decision
 }
 
+/// The answer of a result alone, as the task stands now.
+pub(crate) fn told_of(world: &Snapshot, effect: &Effect, result: &EffectResult) -> Answer {
+    let unused = Fresh([uuid::Uuid::nil(); 3]);
+    world.task.as_deref().map_or_else(Answer::default, |task| on_result(world, task, effect, result, &unused).answer)
+}
+
 fn refused(kind: Kind, message: String, remedy: Remedy) -> Answer {
     Answer { refusal: Some(Rejection::new(kind, message, remedy)), ..Answer::default() }
 }

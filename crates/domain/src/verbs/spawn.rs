@@ -54,6 +54,7 @@ pub(crate) fn plan(world: &Snapshot, task: &Task, new: &NewSpawn<'_>, fresh: &Fr
         session: None,
         resume: new.resume.map(str::to_owned),
         closed_by: None,
+        limited_until: None,
         outcome: None,
         usage: Usage::default(),
         intended_at: world.now,
@@ -122,6 +123,10 @@ pub(crate) fn ended(world: &Snapshot, task: &Task, spawn: SpawnId, outcome: &Out
     let Some(live) = world.spawn.as_ref().filter(|s| s.id == spawn && s.state != SpawnState::Ended) else {
         return Decision::default();
     };
+    // A run that left because its provider refuses has brought nothing, and neither it nor its task is to blame.
+    let limited = Outcome::RateLimited { until: live.limited_until };
+    let left = matches!(outcome, Outcome::Completed { verb } if verb == Verb::IAmBlocked.as_str());
+    let outcome = if left && live.limited_until.is_some() { &limited } else { outcome };
     let crashed = matches!(outcome, Outcome::Crashed { .. } | Outcome::OutOfMemory);
     let crashes = recent_crashes(task, world.now) + usize::from(crashed);
     let strikes = task.meter.strikes + u32::from(is_fruitless(outcome));

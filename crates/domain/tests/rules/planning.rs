@@ -192,6 +192,18 @@ fn a_paused_run_may_end_its_turn_for_a_minute() {
 }
 
 #[test]
+fn a_pause_that_must_be_now_waits_for_no_turn() {
+    for (now, manner) in [(None, " after its turn"), (Some(false), " after its turn"), (Some(true), "")] {
+        let mut world = World::new();
+        let task = leaf(&mut world, Place::Working);
+        let (ceo, mut args) = (world.ceo(), scene::args(Verb::Pause, world.task(task), &[]));
+        args.as_object_mut().unwrap().extend(now.map(|now| ("now".to_owned(), now.into())));
+        world.call(ceo, Verb::Pause, Some(task), args).unwrap();
+        assert_eq!(words(&world, &planned(&world, &policy())), [format!("stop be-dev-1{manner}: its task was paused")], "{now:?}");
+    }
+}
+
+#[test]
 fn a_pause_that_is_lifted_in_time_stops_nothing() {
     let mut world = World::new();
     let task = leaf(&mut world, Place::Working);

@@ -130,6 +130,22 @@ super::scenarios! {
         starts be-dev-1 i_will_work_on
         ends be-dev-1 stopped                          -> strikes 0, hold none
     ";
+    a_run_that_leaves_because_its_provider_refuses_parks_it_and_is_no_strike: "
+        given leaf in working
+        be-dev-1 i_am_blocked blocker_type=\"provider_limit\" retry_after_s=3600
+        ends be-dev-1                                  -> strikes 0, cooldown 0s, hold none, limited be-dev-1 3600s, owner be-dev-1
+        be-dev-1 i_will_work_on
+        be-dev-1 i_am_blocked blocker_type=\"provider_limit\"
+        ends be-dev-1                                  -> strikes 0, limited be-dev-1 60s
+        be-dev-1 i_will_work_on
+        be-dev-1 i_am_blocked blocker_type=\"provider_limit\" retry_after_s=99999999999
+        ends be-dev-1                                  -> limited be-dev-1 604800s
+        be-dev-1 i_will_work_on
+        be-dev-1 i_am_blocked blocker_type=\"provider_limit\"
+        be-dev-1 i_will_work_on
+        be-dev-1 i_am_blocked
+        ends be-dev-1                                  -> strikes 1, limited be-dev-1 no
+    ";
     giving_back_and_idling_are_strikes: "
         given leaf in working
         be-dev-1 unclaim                               -> ready

@@ -9,7 +9,7 @@ use roboco_domain::id::{InboxNumber, TaskId};
 use roboco_domain::inbox::{InboxItem, InboxKind};
 use roboco_domain::roster::Roster;
 use roboco_domain::spawn::Usage;
-use roboco_domain::task::{GateVerdict, Hold, HoldReason, PausedBy, Resolver, Shape, Stage, Task};
+use roboco_domain::task::{GateVerdict, Hold, HoldReason, PausedBy, PausedRun, Resolver, Shape, Stage, Task};
 use roboco_domain::verb::Verb;
 use serde_json::{Map, Value, json};
 
@@ -289,8 +289,8 @@ pub(crate) fn put_hold(world: &mut World, task: TaskId, words: &str) {
     };
     let hold = match words {
         "none" => return,
-        "paused agent" => Hold::Paused { by: PausedBy::Agent, since },
-        "paused human" => Hold::Paused { by: PausedBy::Human, since },
+        "paused agent" => Hold::Paused { by: PausedBy::Agent, since, run: PausedRun::EndsTurn },
+        "paused human" => Hold::Paused { by: PausedBy::Human, since, run: PausedRun::EndsTurn },
         "blocked cell_pm" => blocked(Resolver::CellPm),
         "blocked main_pm" => blocked(Resolver::MainPm),
         "blocked human" => blocked(Resolver::Human),

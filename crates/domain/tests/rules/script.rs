@@ -285,6 +285,15 @@ impl Play {
                 let spawn = self.world.spawns.values().filter(|s| s.agent == agent).max_by_key(|s| s.epoch);
                 same(spawn.and_then(|s| s.closed_by).map_or_else(|| "none".into(), |v| v.to_string()), verb)
             }
+            ["limited", slug, wanted] => {
+                let agent = self.world.id_of(slug);
+                let spawn = self.world.spawns.values().filter(|s| s.agent == agent).max_by_key(|s| s.epoch);
+                let until = spawn.and_then(|s| match s.outcome {
+                    Some(Outcome::RateLimited { until }) => Some(until?.since(s.ended_at?).as_millis().div_ceil(1000)),
+                    _ => None,
+                });
+                same(until.map_or_else(|| "no".into(), |s| format!("{s}s")), wanted)
+            }
             ["finding", id, status] => {
                 let found = task.findings.iter().find(|f| f.id.to_string() == *id);
                 same(found.map_or_else(|| "absent".into(), |f| f.status.to_string()), status)

@@ -219,6 +219,7 @@ impl World {
             session: None,
             resume: None,
             closed_by: None,
+            limited_until: None,
             outcome: None,
             usage: Usage::default(),
             intended_at: self.now,

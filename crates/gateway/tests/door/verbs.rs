@@ -121,6 +121,34 @@ async fn the_same_key_is_done_once_and_refused_for_another_body() {
     }
 }
 
+/// The answer got lost on its way; the work had been done.
+#[tokio::test]
+async fn a_repeated_call_whose_effect_has_ended_is_told_its_result_and_not_done_again() {
+    let world = World::new().await;
+    let task = world.task().await;
+    let run = world.run("be-dev-1", task, Verb::IWillWorkOn).await;
+    world.call(&run, "i_will_work_on", claim()).await;
+    let twice = async |key: &str, verb: &str, arguments: Value| {
+        let key = [("idempotency-key", key)];
+        let first = world.call_with(&run, verb, arguments.clone(), &key).await.body;
+        (first, world.call_with(&run, verb, arguments, &key).await.body)
+    };
+    let (first, again) = twice("one", "commit", json!({ "message": "feat(greet): greet people by name" })).await;
+    assert_eq!((&first["error"], &again["error"]), (&Value::Null, &Value::Null), "{again}");
+    assert_eq!((&again["evidence"]["commit"], &again["next"]), (&first["evidence"]["commit"], &first["next"]));
+    assert!(again["warning"].as_str().unwrap().contains("nothing was done twice"), "{again}");
+    assert_eq!(world.events("commit.recorded").await, 1, "it was committed twice");
+    world.call(&run, "open_pr", json!({ "task_id": "T-1" })).await;
+    let done =
+        json!({ "task_id": "T-1", "notes": "The greeter greets by name now.", "criteria": [{ "id": "C1", "evidence": "test:greets" }] });
+    let (first, again) = twice("two", "i_am_done", done).await;
+    assert_eq!(first["error"], "tracing_gap", "{first}");
+    for key in ["error", "message", "remediate", "missing"] {
+        assert_eq!(again[key], first[key], "{again}");
+    }
+    assert_eq!(world.events("gate.failed").await, 1, "the checks ran twice");
+}
+
 #[tokio::test]
 async fn a_verb_past_its_wall_is_answered_with_a_timeout() {
     let world = World::new().await;

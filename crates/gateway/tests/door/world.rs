@@ -20,6 +20,7 @@ use roboco_domain::known::Known;
 use roboco_domain::project::Access;
 use roboco_domain::roster::Roster;
 use roboco_domain::snapshot::TreeFact;
+use roboco_domain::task::GateVerdict;
 use roboco_domain::time::Timestamp;
 use roboco_domain::vcs::{BranchName, Oid};
 use roboco_domain::verb::Verb;
@@ -221,8 +222,9 @@ fn result_of(effect: &Effect) -> EffectResult {
         Effect::CutBranch { .. } => EffectResult::BranchCut { base: oid('a'), head: oid('a'), tree: None },
         Effect::Commit { .. } => EffectResult::Committed { oid: oid('c'), tree: oid('d'), files: vec!["greet.py".into()] },
         Effect::Sync { .. } => EffectResult::Synced { head: oid('c'), tree: oid('d') },
-        Effect::RunGate { .. } | Effect::Pin { .. } | Effect::Land { .. } | Effect::CleanUp { .. } | Effect::ReleaseReviewTree { .. } => {
-            EffectResult::Finished
+        Effect::RunGate { .. } => {
+            EffectResult::Gate { verdict: GateVerdict::Failed, summary: "test: failed".into(), tail: Some("1 failed".into()) }
         }
+        Effect::Pin { .. } | Effect::Land { .. } | Effect::CleanUp { .. } | Effect::ReleaseReviewTree { .. } => EffectResult::Finished,
     }
 }

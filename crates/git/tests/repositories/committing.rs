@@ -3,12 +3,12 @@
 use std::ffi::OsStr;
 use std::fs::{self, FileTimes, OpenOptions};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use roboco_git::{CommitOutcome, CommitProblem, GitError, PathGlob, Refusal, SecretKind};
 
-use crate::world::{World, git, leaf, write};
+use crate::world::{PATH, World, git, leaf, open_with, write};
 
 #[tokio::test]
 async fn everything_in_the_tree_becomes_one_commit_in_the_agents_name() {
@@ -165,6 +165,25 @@ async fn every_guard_names_its_path_and_a_grant_opens_one() {
     request.key = "r2".to_owned();
     request.granted.clear();
     assert!(matches!(world.refused(&request).await.as_slice(), [CommitProblem::Protected { .. }]), "removing is changing");
+}
+
+#[tokio::test]
+async fn a_file_made_small_after_it_was_stored_is_still_too_large() {
+    let mut world = World::new().await;
+    let cut = world.cut().await;
+    write(&cut.tree_path, "big.bin", vec![7; 6 * 1024 * 1024]);
+    // A git that lets the file shrink as soon as it is stored, as an agent that watches for it could.
+    let bin = world.dir.path().join("bin");
+    let script = format!(
+        "#!/bin/sh\ncase \"$1\" in write-tree) : > '{}';; esac\nPATH={PATH}\nexec git \"$@\"\n",
+        cut.tree_path.join("big.bin").display()
+    );
+    write(&bin, "git", script);
+    fs::set_permissions(bin.join("git"), fs::Permissions::from_mode(0o755)).unwrap();
+    world.repos = open_with(&world.dir.path().join("data"), &format!("{}:{PATH}", bin.display())).await;
+    let problems = world.refused(&world.request("r1")).await;
+    assert_eq!(fs::metadata(cut.tree_path.join("big.bin")).unwrap().len(), 0, "the story did not happen");
+    assert!(matches!(problems.as_slice(), [CommitProblem::TooLarge { bytes: 6_291_456, .. }]), "{problems:?}");
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use std::fs::{self, FileTimes, OpenOptions};
 use std::time::{Duration, SystemTime};
 
-use roboco_git::{CommitOutcome, Landing, Pushed, SyncOutcome, SyncRequest};
+use roboco_git::{CommitOutcome, GitError, Landing, Pushed, Refusal, Released, SyncOutcome, SyncRequest, TreeName, Unsaved};
 
 use crate::world::{World, git, leaf, main, write};
 
@@ -57,6 +57,76 @@ async fn a_cut_is_finished_wherever_it_stopped() {
     world.restart().await;
     world.cut().await;
     assert_eq!(fs::read_to_string(first.tree_path.join("draft.txt")).unwrap(), "mine\n");
+}
+
+#[tokio::test]
+async fn a_tree_whose_files_were_lost_is_made_anew_and_never_a_commit_that_deletes_everything() {
+    let world = World::new().await;
+    let cut = world.cut().await;
+    write(&cut.tree_path, "mine.txt", "mine\n");
+    let mine = world.commit("r1").await.oid;
+    type Remake<'a> = Box<dyn Fn() + 'a>;
+    let remade: [(&str, Remake<'_>); 3] = [
+        ("no folder", Box::new(|| {})),
+        ("a new folder", Box::new(|| fs::create_dir(&cut.tree_path).unwrap())),
+        ("a new folder with places to mount on", Box::new(|| fs::create_dir_all(cut.tree_path.join("target/cache")).unwrap())),
+    ];
+    for (what, remake) in &remade {
+        fs::remove_dir_all(&cut.tree_path).unwrap();
+        remake();
+        let error = world.repos.commit(&world.request("r2")).await.unwrap_err();
+        assert!(matches!(&error, GitError::Refused(Refusal::NoTree(_))), "{what}: {error}");
+        assert_eq!(world.cut().await.head, mine, "{what}");
+        assert_eq!(fs::read_to_string(cut.tree_path.join("mine.txt")).unwrap(), "mine\n", "{what}");
+        assert_eq!(world.repos.commit(&world.request("r2")).await.unwrap(), CommitOutcome::NothingToCommit, "{what}");
+        assert_eq!(world.repos.branch_head(world.project, &leaf()).unwrap().as_ref(), Some(&mine), "{what}");
+    }
+    drop(remade);
+    // Nothing is rescued from a tree that holds nothing.
+    fs::remove_dir_all(&cut.tree_path).unwrap();
+    fs::create_dir(&cut.tree_path).unwrap();
+    let released = world.repos.release_tree(world.project, &TreeName::Branch(leaf()), Unsaved::Rescue).await.unwrap();
+    assert_eq!(released, Released::default());
+}
+
+#[tokio::test]
+async fn an_agent_that_deletes_its_git_file_keeps_its_work_and_one_that_deletes_its_files_may() {
+    let world = World::new().await;
+    let cut = world.cut().await;
+    write(&cut.tree_path, "draft.txt", "mine\n");
+    fs::remove_file(cut.tree_path.join("src/greet.txt")).unwrap();
+    fs::remove_file(cut.tree_path.join(".git")).unwrap();
+    world.cut().await;
+    assert_eq!(fs::read_to_string(cut.tree_path.join("draft.txt")).unwrap(), "mine\n");
+    assert!(!cut.tree_path.join("src/greet.txt").exists(), "a deletion is work as well");
+    for file in ["draft.txt", "README.md"] {
+        fs::remove_file(cut.tree_path.join(file)).unwrap();
+    }
+    world.cut().await;
+    assert_eq!(world.commit("r1").await.files.len(), 2);
+}
+
+#[tokio::test]
+async fn a_merge_whose_tree_was_lost_is_begun_again_and_not_recorded_without_its_content() {
+    let world = World::new().await;
+    let cut = world.cut().await;
+    write(&cut.tree_path, "src/greet.txt", "one\nmine\nthree\n");
+    world.commit("r1").await;
+    write(&world.origin, "src/greet.txt", "one\ntheirs\nthree\n");
+    write(&world.origin, "theirs.txt", "theirs\n");
+    git(&world.origin, &["add", "-A"]).await;
+    git(&world.origin, &["commit", "-q", "-m", "Theirs"]).await;
+    let request = world.request("x");
+    let sync =
+        SyncRequest { project: world.project, branch: leaf(), target: main(), trailers: vec![], author: request.author, at: request.at };
+    assert!(matches!(world.repos.sync_branch(&sync).await.unwrap(), SyncOutcome::Conflict(_)));
+    fs::remove_dir_all(&cut.tree_path).unwrap();
+    fs::create_dir(&cut.tree_path).unwrap();
+    world.cut().await;
+    assert_eq!(world.repos.tree_state(world.project, &leaf()).await.unwrap().merging, None);
+    assert_eq!(world.repos.commit(&world.request("r2")).await.unwrap(), CommitOutcome::NothingToCommit);
+    assert!(matches!(world.repos.sync_branch(&sync).await.unwrap(), SyncOutcome::Conflict(_)));
+    assert!(cut.tree_path.join("theirs.txt").exists());
 }
 
 #[tokio::test]

@@ -7,6 +7,7 @@ mod assembling;
 mod committing;
 mod crashes;
 mod hostile;
+mod housekeeping;
 mod landing;
 mod leaf;
 mod releasing;

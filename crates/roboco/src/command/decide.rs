@@ -4,7 +4,7 @@ use roboco_server::CommandAnswer;
 use serde_json::{Value, json};
 
 use super::{Here, reference};
-use crate::cli::{Approve, Because, OnTask};
+use crate::cli::{Approve, Because, OnTask, Pause};
 use crate::client::{Client, typed};
 use crate::failure::Failure;
 use crate::terminal::clean_line;
@@ -49,6 +49,15 @@ pub(crate) async fn because(here: &Here, word: &str, args: &Because) -> Result<(
 /// The server refuses.
 pub(crate) async fn send_reason(client: &Client, task: &str, word: &str, reason: &str) -> Result<Value, Failure> {
     client.post(&format!("/api/tasks/{}/{word}", reference(task)?), &json!({ "reason": reason })).await
+}
+
+/// Sets a task aside.
+///
+/// # Errors
+/// The server refuses.
+pub(crate) async fn pause(here: &Here, args: &Pause) -> Result<(), Failure> {
+    let answer = here.client()?.post(&format!("/api/tasks/{}/pause", reference(&args.task)?), &json!({ "now": args.now })).await?;
+    if args.json { here.screen.json(&answer) } else { report(here, answer) }
 }
 
 /// Sends a command that needs nothing else.

@@ -89,7 +89,7 @@ pub(super) fn egress(here: &Here, door: &Arc<AgentsDoor>) -> Result<Egress, Fail
         Login::None => Credential::None,
     };
     let upstream = Upstream::new(&settings.upstream, credential, row.remedy);
-    let upstream = upstream.map_err(|error| wrong(format!("`providers.claude.upstream`: {error}")))?;
+    let upstream = upstream.map_err(|error| wrong(format!("`providers.claude.upstream`: {error}")))?.allowing(row.requests.iter().copied());
     Ok(Egress::new(Arc::clone(door) as _, Arc::clone(door) as _).with_upstream(claude::NAME, upstream))
 }
 

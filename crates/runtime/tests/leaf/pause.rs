@@ -66,6 +66,16 @@ async fn a_turn_that_does_not_end_is_stopped_after_a_minute() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_pause_that_must_be_now_stops_the_run_in_its_turn() {
+    let (mut world, task, tree) = in_the_middle_of_a_turn().await;
+    world.say(Verb::Pause, serde_json::json!({ "task_id": task.to_string(), "now": true })).await;
+    until("it has ended", || world.runs(task), |runs| runs[0].outcome.is_some()).await;
+    assert_eq!(world.runs(task).await[0].outcome, paused());
+    assert!(!tree.join("after.txt").exists() && tree.join("here").exists(), "the turn was cut off and its work is kept");
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_pause_that_is_lifted_in_time_ends_no_run() {
     let (mut world, task, tree) = in_the_middle_of_a_turn().await;
     world.decide(Verb::Pause, task).await;

@@ -247,7 +247,7 @@ impl World {
     }
 
     /// The CEO says something that is accepted.
-    async fn say(&self, verb: Verb, arguments: serde_json::Value) {
+    pub(crate) async fn say(&self, verb: Verb, arguments: serde_json::Value) {
         let company = &self.running().company;
         let actor = Actor::Ceo(company.ceo());
         let called = company.call(Request { actor, verb, arguments, correlation: correlation(), replay_key: None }).await.unwrap();

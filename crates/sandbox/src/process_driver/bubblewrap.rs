@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::{Access, Mount, Network, SandboxError};
 
+use super::mounts::SystemPart;
 use super::{DOOR, HOME, mounts};
 
 /// Size of a sandbox's own `/tmp` and home, in bytes: they live in memory.
@@ -39,17 +40,17 @@ pub(super) fn tmp_size(version: &str) -> TmpSize {
     if version >= (0, 7) { TmpSize::Bounded } else { TmpSize::Unbounded }
 }
 
-/// The first descriptor at which the bridge's `limit --empty` puts empty files.
-const EMPTY_FILE: usize = 200;
+/// What takes the place of a masked file: its empty content. The device itself would not do, since tools choke on a file that exists
+/// and cannot be opened.
+const NOTHING: &str = "/dev/null";
 
 /// How bubblewrap is called.
 #[derive(Debug)]
 pub(super) struct Call {
     /// Everything before the program to run.
     pub(super) arguments: Vec<OsString>,
-    /// How many empty files it must be given, from descriptor 200 on. They take the place of masked files: a device such as
-    /// `/dev/null` would not do, since tools choke on a file that exists and cannot be opened.
-    pub(super) empty_files: usize,
+    /// The files that must be open for it. Its arguments name them as the bridge's `limit --open` does.
+    pub(super) files: Vec<PathBuf>,
 }
 
 /// The call that makes a place.
@@ -61,10 +62,15 @@ pub(super) fn call(place: &Place<'_>) -> Result<Call, SandboxError> {
         Network::Host { .. } => {}
     }
     let mut add = |parts: &[&dyn AsRef<Path>]| words.extend(parts.iter().map(|part| part.as_ref().as_os_str().to_owned()));
-    for (path, target) in mounts::system() {
-        match target {
-            Some(target) => add(&[&"--symlink", &target, &path]),
-            None => add(&[&"--ro-bind", &path, &path]),
+    let mut files = Vec::new();
+    for part in mounts::system() {
+        match part {
+            SystemPart::Directory(path) => add(&[&"--ro-bind", &path, &path]),
+            SystemPart::Link { path, target } => add(&[&"--symlink", &target, &path]),
+            SystemPart::File(path) => {
+                add(&[&"--file", &descriptor(&files), &path]);
+                files.push(path);
+            }
         }
     }
     add(&[&"--dev", &"/dev", &"--proc", &"/proc"]);
@@ -108,18 +114,22 @@ pub(super) fn call(place: &Place<'_>) -> Result<Call, SandboxError> {
         }
         add(&[&"--ro-bind", &door, &DOOR]);
     }
-    let mut empty_files = 0;
     for mask in masks(place, &all) {
         match mask {
             Mask::Directory(path) => add(&[&"--tmpfs", &path, &"--remount-ro", &path]),
             Mask::File(path) => {
-                add(&[&"--ro-bind-data", &(EMPTY_FILE + empty_files).to_string(), &path]);
-                empty_files += 1;
+                add(&[&"--ro-bind-data", &descriptor(&files), &path]);
+                files.push(NOTHING.into());
             }
         }
     }
     add(&[&"--remount-ro", &"/", &"--chdir", &place.cwd]);
-    Ok(Call { arguments: words, empty_files })
+    Ok(Call { arguments: words, files })
+}
+
+/// What stands for the descriptor of the file that is added next.
+fn descriptor(files: &[PathBuf]) -> String {
+    format!("{{{{file {}}}}}", files.len())
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -177,8 +187,8 @@ fn isolation() -> Vec<OsString> {
 mod tests {
     use super::*;
 
-    fn line(place: &Place<'_>) -> String {
-        call(place).unwrap().arguments.iter().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
+    fn line(call: &Call) -> String {
+        call.arguments.iter().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
     }
 
     #[test]
@@ -207,19 +217,24 @@ mod tests {
             cwd: &cwd,
             tmp_size: TmpSize::Bounded,
         };
-        let line = line(&place);
+        let call = call(&place).unwrap();
+        let line = line(&call);
+        let count = call.files.iter().filter(|file| *file != Path::new(NOTHING)).count();
+        let (first, second) = (descriptor(&call.files[..count]), descriptor(&call.files[..=count]));
+        assert_eq!(call.files[count..], [NOTHING, NOTHING].map(PathBuf::from));
         let at = |text: String| line.find(&text).unwrap_or_else(|| panic!("{text} is not in {line}"));
         let base = base.path().display();
         let order = [
             at("--unshare-net".into()),
             at("--ro-bind /usr /usr".into()),
+            at("/etc/passwd".into()),
             at(format!("--bind {base}/home /home/agent")),
             at("--tmpfs /tmp".into()),
             at(format!("--ro-bind {base}/store {base}/store")),
             at(format!("--bind {base}/store/tree {base}/store/tree")),
             at(format!("--ro-bind {base}/door /run/roboco/door.sock")),
-            at(format!("--ro-bind-data 200 {base}/store/tree/.env")),
-            at(format!("--ro-bind-data 201 {base}/tools/credentials.toml")),
+            at(format!("--ro-bind-data {first} {base}/store/tree/.env")),
+            at(format!("--ro-bind-data {second} {base}/tools/credentials.toml")),
             at("--remount-ro / ".into()),
         ];
         assert!(order.is_sorted(), "{order:?} in {line}");

@@ -62,15 +62,9 @@ impl ControlGroups {
         }
     }
 
-    /// The words that make the rest of a command line run in these groups and with some empty files open.
-    pub(super) fn join_words(&self, roboco: &Path, empty_files: usize) -> Vec<OsString> {
-        let mut words = Vec::new();
-        if !self.directories.is_empty() || empty_files > 0 {
-            words.extend([roboco.into(), "bridge".into(), "limit".into()]);
-            words.extend(self.directories.iter().flat_map(|directory| [OsString::from("--cgroup"), directory.into()]));
-            words.extend(["--empty".into(), empty_files.to_string().into(), "--".into()]);
-        }
-        words
+    /// The options that make the bridge join these groups.
+    pub(super) fn options(&self) -> impl Iterator<Item = OsString> {
+        self.directories.iter().flat_map(|directory| [OsString::from("--cgroup"), directory.into()])
     }
 }
 
@@ -173,10 +167,5 @@ mod tests {
             assert_eq!(hierarchy.settings(limits), settings);
             assert!(hierarchy.settings(Limits::default()).is_empty());
         }
-    }
-
-    #[test]
-    fn without_groups_nothing_is_put_before_the_command() {
-        assert!(ControlGroups::default().join_words(Path::new("/roboco"), 0).is_empty());
     }
 }

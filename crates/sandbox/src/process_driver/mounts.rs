@@ -56,20 +56,39 @@ const CREDENTIAL_DEPTH: usize = 3;
 /// Entries looked at below one tool directory.
 const CREDENTIAL_ENTRIES: usize = 20_000;
 
-/// The system's part: a path, and where it leads if it is a link.
-pub(super) fn system() -> Vec<(PathBuf, Option<PathBuf>)> {
-    let programs = PROGRAMS.iter().map(PathBuf::from).filter(|path| path.exists()).map(|path| {
-        let target = fs::read_link(&path).ok();
-        (path, target)
+/// A path of the system that every sandbox has, and how it gets there.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum SystemPart {
+    /// The host's directory itself.
+    Directory(PathBuf),
+    /// A link that is one on the host too, with where it leads.
+    Link { path: PathBuf, target: PathBuf },
+    /// A file with what the host's holds at the start: a copy is made much faster than a mount.
+    File(PathBuf),
+}
+
+/// The system's part of every sandbox.
+pub(super) fn system() -> Vec<SystemPart> {
+    let programs = PROGRAMS.iter().map(PathBuf::from).filter(|path| path.exists()).map(|path| match fs::read_link(&path) {
+        Ok(target) => SystemPart::Link { path, target },
+        Err(_) => SystemPart::Directory(path),
     });
-    // A link in /etc is replaced by what it leads to.
-    let etc = ETC.iter().map(PathBuf::from).filter(|path| path.exists()).map(|path| (path, None));
+    // A link in /etc is replaced by what it leads to; what this process may not read is left out.
+    let etc = ETC.iter().map(PathBuf::from).filter_map(|path| {
+        let is_dir = fs::File::open(&path).and_then(|file| file.metadata()).ok()?.is_dir();
+        Some(if is_dir { SystemPart::Directory(path) } else { SystemPart::File(path) })
+    });
     programs.chain(etc).collect()
+}
+
+/// The paths of the system's part.
+fn system_paths() -> impl Iterator<Item = &'static Path> {
+    PROGRAMS.iter().chain(&ETC).map(Path::new)
 }
 
 /// Everything of the host that every sandbox can read.
 pub(super) fn visible(tool_dirs: &[PathBuf]) -> Vec<PathBuf> {
-    system().into_iter().map(|(path, _)| path).chain(tool_dirs.iter().cloned()).collect()
+    system_paths().filter(|path| path.exists()).map(Path::to_owned).chain(tool_dirs.iter().cloned()).collect()
 }
 
 /// Files within the tool directories that hold logins.
@@ -115,7 +134,7 @@ pub(super) fn search_path(tool_dirs: &[PathBuf], system: &str) -> OsString {
 /// Whether a path of the host is seen inside at the same place through these mounts or the system's part.
 pub(super) fn covers(mounts: &[Mount], path: &Path) -> bool {
     // A link of the system is seen as a link, and leads to what is seen.
-    let system = system().iter().any(|(root, _)| path.starts_with(root));
+    let system = system_paths().any(|root| path.starts_with(root) && root.exists());
     system || mounts.iter().any(|mount| mount.host == mount.inside && path.starts_with(&mount.inside))
 }
 

@@ -6,9 +6,10 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, pidfd_open, pidfd_send_signal, waitid};
 use tokio::time::Instant;
 
 use super::{MARK_LABELS, MARK_NAME};
@@ -108,7 +109,7 @@ pub(super) fn kill_now(name: &str, labels: &Labels) {
 /// first and the marker looked at again.
 fn kill_tree(process: &Marked) {
     let below = descendants(process.pid);
-    let Some(handle) = raw(process.pid).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok()) else { return };
+    let Some(handle) = handle(process.pid) else { return };
     let still = marked_process(process.pid).is_some_and(|now| now.name == process.name && now.labels == process.labels);
     if !still {
         return;
@@ -122,14 +123,14 @@ fn kill_tree(process: &Marked) {
     }
 }
 
-fn descendants(root: u32) -> Vec<(u32, std::os::fd::OwnedFd)> {
+fn descendants(root: u32) -> Vec<(u32, OwnedFd)> {
     let mut found = Vec::new();
     let mut parents = vec![root];
     let all: Vec<(u32, u32)> = pids().unwrap_or_default().into_iter().filter_map(|pid| Some((pid, status(pid)?.0))).collect();
     while let Some(parent) = parents.pop() {
         for (pid, _) in all.iter().filter(|(_, its)| *its == parent) {
             parents.push(*pid);
-            if let Some(handle) = raw(*pid).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok()) {
+            if let Some(handle) = handle(*pid) {
                 found.push((*pid, handle));
             }
         }
@@ -179,6 +180,17 @@ fn status(pid: u32) -> Option<(u32, PlaceOf)> {
     Some((parent, place))
 }
 
-fn raw(pid: u32) -> Option<Pid> {
-    Pid::from_raw(i32::try_from(pid).ok()?)
+/// A handle on a process that stays its own when the number belongs to somebody else.
+pub(super) fn handle(pid: u32) -> Option<OwnedFd> {
+    pidfd_open(Pid::from_raw(i32::try_from(pid).ok()?)?, PidfdFlags::empty()).ok()
+}
+
+/// Whether a child of this process has ended. Nobody's wait for it is disturbed.
+pub(super) fn has_ended(child: &OwnedFd) -> bool {
+    let look = waitid(WaitId::PidFd(child.as_fd()), WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT);
+    match look {
+        Ok(status) => status.is_some(),
+        // It was waited for.
+        Err(error) => error == rustix::io::Errno::CHILD,
+    }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use roboco_sandbox::{Driver, Env, Mount, Network, SandboxError, SandboxSpec, Settings, Trust, Unconfined};
+use roboco_sandbox::{Driver, Env, Mount, Network, ProcessDriver, SandboxError, SandboxSpec, Settings, Trust, Unconfined};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, UnixListener};
 
@@ -27,6 +27,10 @@ async fn only_what_is_mounted_can_be_read() {
     let expected: Vec<String> =
         seen.iter().map(|path| format!("can {path}")).chain(unseen.iter().map(|path| format!("cannot {path}"))).collect();
     assert_eq!(said, expected);
+    // What is copied from the system is what the host has now, and stays as it is.
+    let said = run(&driver, &world.shell("cat /etc/passwd; (echo x >> /etc/passwd) 2>/dev/null || echo no")).await;
+    let expected = fs::read_to_string("/etc/passwd").unwrap() + "no";
+    assert_eq!(said, expected.lines().collect::<Vec<_>>());
     // The data directory is there as a way to what is mounted, and shows nothing else.
     let said = run(&driver, &world.shell(&format!("ls -A {0} {0}/trees", path("data")))).await;
     assert_eq!(said.iter().filter(|line| !line.contains('/') && !line.is_empty()).collect::<Vec<_>>(), ["repos", "trees", "mine"]);
@@ -220,6 +224,26 @@ async fn without_bubblewrap_only_our_own_code_runs_unless_the_operator_allows_mo
 }
 
 #[tokio::test]
+async fn an_order_is_carried_out_with_the_confinement_it_was_written_for() {
+    let world = World::new();
+    let bubblewrap = world.path("bwrap");
+    let driver = ProcessDriver::new(Settings { bubblewrap: Some(bubblewrap.clone()), ..world.settings() });
+    let found = driver.confinement().await;
+    assert!(!found.is_confined(), "{found:?}");
+    let order = SandboxSpec { trust: Trust::Own, confinement: Some(found.clone()), ..world.shell("echo $HOME") };
+
+    // Somebody installs bubblewrap between the writing of an order and its start.
+    std::os::unix::fs::symlink("/usr/bin/bwrap", &bubblewrap).unwrap();
+    assert_eq!(run(&driver, &order).await, [world.path("data/homes/mine").display().to_string()], "its words hold paths of the host");
+    let foreign = SandboxSpec { trust: Trust::Foreign, ..order.clone() };
+    assert!(matches!(driver.start(&foreign).await.unwrap_err(), SandboxError::Refused { .. }));
+
+    let found = driver.confinement().await;
+    assert!(found.is_confined(), "the next order is written for what is there now: {found:?}");
+    assert_eq!(run(&driver, &SandboxSpec { confinement: Some(found), ..order }).await, ["/home/agent"]);
+}
+
+#[tokio::test]
 async fn an_order_that_cannot_be_carried_out_says_why() {
     let world = World::new();
     let driver = world.driver().await;
@@ -244,4 +268,18 @@ async fn an_order_that_cannot_be_carried_out_says_why() {
         let error = driver.start(&spec).await.unwrap_err().to_string();
         assert!(error.contains(says), "{error}");
     }
+}
+
+#[tokio::test]
+async fn files_opened_for_the_making_of_a_sandbox_are_closed_inside() {
+    let world = World::new();
+    fs::write(world.path("data/trees/mine/.env"), "secret").unwrap();
+    let driver = world.driver().await;
+    let mut spec = world.shell("ls -l /proc/[0-9]*/fd");
+    let before = run(&driver, &spec).await;
+    assert!(before.iter().any(|line| line.contains(" 0 -> ")) && !before.iter().any(|line| line.contains(" -> /etc/")), "{before:#?}");
+    spec.masks = vec![world.path("data/trees/mine/.env")];
+    let count = |said: &[String]| said.iter().filter(|line| line.contains("/dev/null")).count();
+    let masked = run(&driver, &spec).await;
+    assert_eq!(count(&masked), count(&before), "{masked:#?}");
 }

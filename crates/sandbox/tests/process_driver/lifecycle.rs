@@ -185,3 +185,16 @@ async fn the_report_names_what_holds_clients_and_what_they_see() {
     assert!(report.confinement.is_confined(), "{report:?}");
     assert!(report.visible.contains(&"/usr".into()) && report.limits.contains("memory"), "{report:?}");
 }
+
+#[tokio::test]
+async fn a_name_is_free_again_as_soon_as_its_sandbox_has_ended() {
+    let world = World::new();
+    let driver = world.driver().await;
+    for round in ["first", "second", "third"] {
+        assert_eq!(run(&driver, &world.shell(&format!("echo {round}"))).await, [round]);
+    }
+    // One that is killed and not waited for is waited for by the next.
+    let sandbox = driver.start(&world.shell("sleep 1000")).await.unwrap();
+    drop(sandbox);
+    assert_eq!(run(&driver, &world.shell("echo again")).await, ["again"]);
+}

@@ -73,6 +73,7 @@ impl World {
             limits: Limits::default(),
             masks: Vec::new(),
             trust: Trust::Foreign,
+            confinement: None,
         }
     }
 

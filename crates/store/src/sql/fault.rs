@@ -10,9 +10,24 @@ const PASSING_CLASSES: &[&str] = &["08", "40", "53", "57"];
 /// SQLite's codes for a file that somebody else has locked.
 const SQLITE_LOCKED: &[&str] = &["5", "6", "261", "517"];
 
+/// SQLite's codes for a disk without room: for the file, and for what it keeps beside it while it is open.
+const SQLITE_FULL: &[&str] = &["13", "4874"];
+/// PostgreSQL's code for a disk without room.
+const POSTGRES_FULL: &str = "53100";
+
 /// The fault as callers see it.
 pub(super) fn fault(error: DbErr) -> StoreFault {
+    if is_full(&error) {
+        // Both databases take back what they were writing, and accept it again as soon as there is room.
+        let message = format!("its disk is full ({error}): nothing was written; free some room, then it goes on by itself");
+        return StoreFault { retryable: true, message };
+    }
     StoreFault { retryable: is_passing(&error), message: error.to_string() }
+}
+
+/// Whether the disk of the database has no room left.
+pub(super) fn is_full(error: &DbErr) -> bool {
+    refusal_code(error).is_some_and(|code| SQLITE_FULL.contains(&&*code) || code == POSTGRES_FULL)
 }
 
 /// A row that this version of the program cannot read.
@@ -30,11 +45,25 @@ fn is_passing(error: &DbErr) -> bool {
         DbErr::ConnectionAcquire(_) | DbErr::Conn(_) => true,
         DbErr::Exec(RuntimeErr::SqlxError(cause)) | DbErr::Query(RuntimeErr::SqlxError(cause)) => match &**cause {
             DriverError::Io(_) | DriverError::PoolTimedOut | DriverError::PoolClosed | DriverError::WorkerCrashed => true,
-            DriverError::Database(refused) => refused.code().is_some_and(|code| {
+            DriverError::Database(_) => refusal_code(error).is_some_and(|code| {
                 SQLITE_LOCKED.contains(&&*code) || (code.len() == 5 && PASSING_CLASSES.iter().any(|class| code.starts_with(class)))
             }),
             _ => false,
         },
         _ => false,
+    }
+}
+
+/// The code with which the database itself refused.
+fn refusal_code(error: &DbErr) -> Option<String> {
+    let (DbErr::Exec(RuntimeErr::SqlxError(cause))
+    | DbErr::Query(RuntimeErr::SqlxError(cause))
+    | DbErr::Conn(RuntimeErr::SqlxError(cause))) = error
+    else {
+        return None;
+    };
+    match &**cause {
+        DriverError::Database(refused) => refused.code().map(|code| code.into_owned()),
+        _ => None,
     }
 }

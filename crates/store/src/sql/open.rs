@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use sea_orm::sea_query::Value;
+use sea_orm::sqlx::Connection as _;
 use sea_orm::{ConnectOptions, ConnectionTrait, Database, DatabaseConnection, DbBackend, DbErr, Statement};
 use sea_orm_migration::MigratorTrait;
 
-use super::fault::fault;
+use super::fault::{fault, is_full};
 use super::migration::Steps;
 use crate::StoreFault;
 
@@ -72,6 +73,12 @@ pub enum OpenError {
         path: PathBuf,
         /// What was seen.
         reason: String,
+    },
+    /// The disk has no room left.
+    #[error("there is no room left on the disk of the database file {}; free some, then start again", path.display())]
+    Full {
+        /// Which file.
+        path: PathBuf,
     },
     /// Somebody else's tables are in it.
     #[error("the database {place} holds the tables of another program; give RoboCo a database of its own")]
@@ -195,7 +202,10 @@ async fn query<const N: usize>(db: &DatabaseConnection, sql: &str, values: [Valu
 
 async fn sqlite(path: &Path) -> Result<Connections, OpenError> {
     let bytes = prepare_file(path)?;
-    let corrupt = |cause: DbErr| OpenError::Corrupt { path: path.to_owned(), reason: cause.to_string() };
+    let corrupt = |cause: DbErr| match is_full(&cause) {
+        true => OpenError::Full { path: path.to_owned() },
+        false => OpenError::Corrupt { path: path.to_owned(), reason: cause.to_string() },
+    };
     let writer = sqlite_pool(path, 1, "OFF").await.map_err(corrupt)?;
     if bytes <= CHECKED_BYTES {
         let verdict = query(&writer, "PRAGMA quick_check(1)", []).await.map_err(corrupt)?;
@@ -228,6 +238,9 @@ async fn sqlite_pool(path: &Path, connections: u32, query_only: &'static str) ->
     let mut options = ConnectOptions::new("sqlite://file");
     options.max_connections(connections).acquire_timeout(CONNECT).test_before_acquire(false).sqlx_logging(false);
     options.idle_timeout(None::<Duration>).max_lifetime(None::<Duration>);
+    // SQLite takes a transaction back by itself when the disk is full, which the driver does not notice: it would put everything that
+    // follows inside a transaction that nobody ever commits. Such a connection is closed and another one is opened.
+    options.map_sqlx_sqlite_before_acquire(|connection, _| Box::pin(async move { Ok(!connection.is_in_transaction()) }));
     options.map_sqlx_sqlite_opts(move |sqlite| {
         sqlite
             .filename(&path)

@@ -314,11 +314,11 @@ pub(crate) async fn a_settled_effect_keeps_its_first_result(place: &Place) {
         let mut request = change(&store, next(&current, |_| {})).await;
         request.settles = Some((wanted.intent, result));
         assert!(is_committed(store.commit(request).await.unwrap()));
-        assert_eq!(store.intent(wanted.intent).await.unwrap(), IntentState::Settled(outcome()));
+        assert_eq!(store.intent(wanted.intent).await.unwrap(), IntentState::Settled(Box::new(wanted.effect.clone()), outcome()));
     }
     assert_eq!(store.open_intents().await.unwrap(), vec![]);
     store.retry_intent(wanted.intent, 4, later(90_000), "late").await.unwrap();
-    assert_eq!(store.intent(wanted.intent).await.unwrap(), IntentState::Settled(outcome()));
+    assert_eq!(store.intent(wanted.intent).await.unwrap(), IntentState::Settled(Box::new(wanted.effect.clone()), outcome()));
 }
 
 pub(crate) async fn a_key_answers_once(place: &Place) {

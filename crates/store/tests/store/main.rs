@@ -4,6 +4,7 @@
 
 mod commits;
 mod concurrency;
+mod full_disk;
 mod leadership;
 mod opening;
 mod place;

@@ -142,7 +142,7 @@ pub(crate) async fn old_records_are_removed_and_young_ones_stay(place: &Place) {
     store.prune(now).await.unwrap();
     assert_eq!(store.intent(open.intent).await.unwrap(), IntentState::Open);
     assert_eq!(store.intent(old.intent).await.unwrap(), IntentState::Unknown);
-    assert_eq!(store.intent(young.intent).await.unwrap(), IntentState::Settled(outcome()));
+    assert_eq!(store.intent(young.intent).await.unwrap(), IntentState::Settled(Box::new(young.effect.clone()), outcome()));
     assert_eq!(store.replay("old").await.unwrap(), None);
     assert!(store.replay("young").await.unwrap().is_some());
     assert_eq!(store.transcript(spawn, 0, 10).await.unwrap().iter().map(|b| b.n).collect::<Vec<_>>(), [2]);

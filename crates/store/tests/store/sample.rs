@@ -141,6 +141,7 @@ pub(crate) fn spawn(task: &Task, nth: u64) -> Spawn {
         session: None,
         resume: None,
         closed_by: None,
+        limited_until: None,
         outcome: None,
         usage: Usage { input_tokens: Some(12), ..Usage::default() },
         intended_at: NOW,
