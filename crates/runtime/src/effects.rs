@@ -7,7 +7,7 @@ use roboco_domain::effect::{Effect, EffectResult, LandRefusal, Signature};
 use roboco_domain::id::{IntentId, ProjectId};
 use roboco_domain::project::MergeMethod;
 use roboco_domain::task::GateVerdict;
-use roboco_domain::vcs::{BranchName, Oid};
+use roboco_domain::vcs::{Base, BranchName, Home, Oid, Pin};
 use roboco_git::{
     CommitOutcome, CommitRequest, Freshness, GitError, Landing, LandingRequest, Method, PathGlob, Person, PushRefusal, Pushed, RepoPath,
     SyncOutcome, SyncRequest, Trailer, TreeName, Unsaved,
@@ -15,6 +15,7 @@ use roboco_git::{
 
 use crate::Shared;
 use crate::gate::Gate;
+use crate::landings::Landings;
 use crate::launch::review_key;
 
 /// How often a landing starts again because the target moved under it.
@@ -24,12 +25,13 @@ const LAND_ROUNDS: u32 = 5;
 pub(crate) struct Effects {
     shared: Arc<Shared>,
     gate: Gate,
+    pub(crate) landings: Landings,
 }
 
 impl Effects {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
         let gate = Gate::new(Arc::clone(&shared));
-        Self { shared, gate }
+        Self { shared, gate, landings: Landings::default() }
     }
 
     /// Does it. The error is a fault that may pass; a refusal is a result.
@@ -131,7 +133,7 @@ impl Effects {
             let (base, commit, tree) = match repos.prepare_landing(&request).await.map_err(fault)? {
                 Landing::Ready { base, commit, tree } => (base, commit, tree),
                 Landing::Conflict { paths, .. } => return refused(LandRefusal::Conflict { paths: shown(&paths) }),
-                Landing::AlreadyLanded { commit, tree } => return Ok(EffectResult::Landed { commit, tree }),
+                Landing::AlreadyLanded { commit, tree } => return self.landed_before(*project, target, head, commit, tree).await,
             };
             // The exact tree that lands must have passed, unless nothing is configured to pass.
             if passed.as_ref() != Some(&tree) && !commands.steps().is_empty() {
@@ -153,6 +155,20 @@ impl Effects {
             }
         }
         refused(LandRefusal::Unavailable { text: format!("{} moved {LAND_ROUNDS} times in a row", target.branch) })
+    }
+
+    /// What is said of a landing whose answer was lost. Others may have landed on a branch of ours since, and the whole must not be taken for
+    /// less than it holds now; so there it is the tip.
+    async fn landed_before(&self, project: ProjectId, target: &Base, head: &Oid, commit: Oid, tree: Oid) -> Result<EffectResult, Fault> {
+        match target.home {
+            Home::Origin => Ok(EffectResult::Landed { commit, tree }),
+            Home::Store => {
+                // The tip holds the head already, so both merged are the tip's own tree.
+                let Pin { base, merge_tree, .. } =
+                    self.shared.parts.repos.pin(project, target, head, Freshness::Cached).await.map_err(fault)?.pin;
+                Ok(EffectResult::Landed { commit: base, tree: merge_tree.unwrap_or(tree) })
+            }
+        }
     }
 
     async fn clean_up(&self, project: ProjectId, branch: &BranchName) -> Result<EffectResult, Fault> {

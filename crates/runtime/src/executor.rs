@@ -81,18 +81,20 @@ async fn carry_out(shared: &Shared, effects: &Arc<Effects>, intended: Intended) 
         return;
     }
     let mut attempts = 0;
-    let result = loop {
+    let (result, turn) = loop {
+        let turn = effects.landings.turn_of(&effect).await;
         let work = {
             let (effects, effect) = (Arc::clone(effects), effect.clone());
             async move { effects.perform(intent, &effect).await }
         };
         match survived(work).await {
-            Ok(result) => break result,
+            Ok(result) => break (result, turn),
             Err(fault) => {
+                drop(turn);
                 attempts += 1;
                 tracing::warn!(%intent, effect = effect.kind(), attempts, fault = fault.message, "an effect failed");
                 if !fault.retryable || attempts >= limits::OUTBOX_TRIES {
-                    break EffectResult::Failed { reason: fault.message };
+                    break (EffectResult::Failed { reason: fault.message }, None);
                 }
                 let wait = (limits::OUTBOX_BACKOFF * 2u32.pow(attempts.min(10) - 1)).min(limits::OUTBOX_BACKOFF_MAX);
                 let not_before = shared.now().after(wait);
@@ -106,6 +108,7 @@ async fn carry_out(shared: &Shared, effects: &Arc<Effects>, intended: Intended) 
     let settle = SystemCommand::Settle { intent, effect: Box::new(effect), result };
     // The work is done; only its record is missing, and its task waits for that.
     record(shared.company(), &format!("the result of effect {intent}"), settle).await;
+    drop(turn);
 }
 
 /// Runs work whose panic must not leave its task waiting: it becomes a fault that trying again does not mend. Dropping this ends the work.

@@ -9,6 +9,7 @@ mod effects;
 mod executor;
 mod gate;
 mod home;
+mod landings;
 mod launch;
 mod limits;
 mod record;
