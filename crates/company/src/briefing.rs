@@ -1,11 +1,17 @@
 //! Briefings and evidence: what a role is told about a task, from the company's own records and bounded reads of git.
 
+use roboco_domain::effect::{Effect, EffectResult};
+use roboco_domain::input::clamp;
 use roboco_domain::limits;
-use roboco_domain::task::Task;
+use roboco_domain::spawn::SpawnState;
+use roboco_domain::task::{GateVerdict, Task};
 use serde_json::{Map, Value, json};
 
 use crate::Company;
 use crate::fault::Fault;
+
+/// Ended effects that are looked through for the newest of each kind.
+const ENDED_EFFECTS: u64 = 50;
 
 impl Company {
     /// The full briefing of a task: what is wanted, how far it is, what others wrote.
@@ -34,6 +40,8 @@ impl Company {
                 "steps": p.steps.iter().map(|s| json!({ "title": s.title, "done": s.done })).collect::<Vec<_>>(),
             })),
             "open_findings": self.findings(task, Which::Open),
+            "checks": checks(task),
+            "last_results": self.last_results(task).await?,
             "notes": self.journal(task),
             "dependencies": dependencies,
         });
@@ -62,6 +70,10 @@ impl Company {
             }
             _ => Default::default(),
         };
+        let results = self.last_results(task).await.unwrap_or_else(|fault| {
+            gaps.push(format!("what its effects came to could not be read: {fault}"));
+            Vec::new()
+        });
         let pack = json!({
             "title": task.title,
             "description": task.description,
@@ -75,7 +87,8 @@ impl Company {
                 .map(|c| json!({ "commit": c.oid.short(), "subject": c.subject, "by": self.roster.slug(c.by), "files": c.files }))
                 .collect::<Vec<_>>(),
             "acceptance_criteria": criteria(task),
-            "gate": task.gate.as_ref().map(|g| json!({ "verdict": g.verdict, "summary": g.summary })),
+            "gate": checks(task),
+            "last_results": results,
             "findings": self.findings(task, Which::All),
             "docs": task.docs.as_ref().map(|d| json!({ "files": d.files, "notes": d.notes })),
             "notes": self.journal(task),
@@ -85,6 +98,18 @@ impl Company {
             Value::Object(map) => map,
             _ => Map::new(),
         }
+    }
+
+    /// What did not work since the last run for the task began, and was not mended since: whoever waited for it may have been told nothing.
+    async fn last_results(&self, task: &Task) -> Result<Vec<Value>, Fault> {
+        let runs = self.store.spawns_of(task.id).await?;
+        let last = runs.iter().rev().find(|run| run.state == SpawnState::Ended).map_or(task.created_at, |run| run.intended_at);
+        let committed = task.delivery.commits.last().map_or(task.created_at, |commit| commit.at);
+        let since = last.max(task.stage_since).max(committed);
+        let ended = self.store.ended_effects(task.id, since, ENDED_EFFECTS).await?;
+        // Of each kind only the newest counts.
+        let newest = ended.iter().enumerate().filter(|(n, it)| ended.iter().take(*n).all(|newer| newer.effect.kind() != it.effect.kind()));
+        Ok(newest.filter_map(|(_, it)| failure(&it.effect, &it.result)).collect())
     }
 
     fn findings(&self, task: &Task, which: Which) -> Vec<Value> {
@@ -110,6 +135,38 @@ impl Company {
 enum Which {
     Open,
     All,
+}
+
+/// The last checks; with the end of their output when they failed.
+fn checks(task: &Task) -> Option<Value> {
+    let gate = task.gate.as_ref()?;
+    let failed = gate.verdict == GateVerdict::Failed;
+    let tail = gate.tail.as_deref().filter(|_| failed).unwrap_or_default();
+    let output: String = tail.chars().skip(tail.chars().count().saturating_sub(limits::GATE_TAIL_CHARS)).collect();
+    let of_tip = task.delivery.tree.as_ref() == Some(&gate.tree);
+    Some(without_empty(json!({
+        "verdict": gate.verdict, "summary": gate.summary, "output": output,
+        "of": if of_tip { "the branch as it is" } else { "an earlier state of the branch" },
+    })))
+}
+
+/// What an effect came to, when somebody has to do something about it. The checks are told apart.
+fn failure(effect: &Effect, result: &EffectResult) -> Option<Value> {
+    let (what, paths) = match result {
+        EffectResult::SyncConflict { paths } => ("it left conflict markers in these files: resolve them, then commit", paths.clone()),
+        EffectResult::CommitRefused { problems } => ("it was refused: mend this, then commit again", problems.clone()),
+        EffectResult::NothingToCommit => ("there was nothing to commit", Vec::new()),
+        EffectResult::Failed { reason } => ("it failed", vec![clamp(reason, limits::GATE_TAIL_CHARS).into_owned()]),
+        EffectResult::LandRefused { .. }
+        | EffectResult::BranchCut { .. }
+        | EffectResult::Committed { .. }
+        | EffectResult::Synced { .. }
+        | EffectResult::Gate { .. }
+        | EffectResult::Pinned { .. }
+        | EffectResult::Landed { .. }
+        | EffectResult::Finished => return None,
+    };
+    Some(without_empty(json!({ "of": effect.kind(), "result": what, "about": paths })))
 }
 
 fn criteria(task: &Task) -> Vec<Value> {

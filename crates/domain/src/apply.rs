@@ -98,10 +98,9 @@ pub fn changes(world: &Snapshot, command: &Command, decision: &Decision) -> Chan
 fn concerns_only_the_spawn(decision: &Decision) -> bool {
     decision.effects.is_empty()
         && decision.settles.is_none()
-        && decision
-            .events
-            .iter()
-            .all(|e| matches!(e, Event::SpawnStarted {} | Event::SpawnSessionNamed { .. } | Event::SpawnRevoked { .. }))
+        && decision.events.iter().all(|e| {
+            matches!(e, Event::SpawnStarted {} | Event::SpawnSessionNamed { .. } | Event::SpawnLeft { .. } | Event::SpawnRevoked { .. })
+        })
 }
 
 const fn claims(event: &Event) -> bool {
@@ -423,6 +422,7 @@ pub fn apply_to_spawn(spawn: Option<Spawn>, event: &Event, cx: Context) -> Optio
             s.started_at = Some(cx.at);
         }
         Event::SpawnSessionNamed { session } => s.session = Some(session.clone()),
+        Event::SpawnLeft { verb } => s.closed_by = Some(*verb),
         Event::SpawnEnded { outcome, usage, .. } => {
             s.state = SpawnState::Ended;
             s.outcome = Some(outcome.clone());

@@ -161,6 +161,11 @@ impl Play {
                 let spawn = self.world.live_run(agent).unwrap().id;
                 Some(self.system(SystemCommand::RevokeSpawn { spawn, reason: "it hangs".into() }))
             }
+            ["leaves", slug, verb] => {
+                let agent = self.world.id_of(slug);
+                let spawn = self.world.live_run(agent).unwrap().id;
+                Some(self.system(SystemCommand::SpawnLeft { spawn, verb: verb.parse().unwrap() }))
+            }
             ["ends", slug, outcome @ ..] => {
                 let agent = self.world.id_of(slug);
                 let spawn = self.world.live_run(agent).unwrap().clone();
