@@ -201,7 +201,7 @@ fn apply_work(t: &mut Task, event: &Event, cx: Context) {
                 oid: oid.clone(),
                 tree: tree.clone(),
                 subject: subject.clone(),
-                files: files.iter().take(200).cloned().collect(),
+                files: files.iter().take(CommitRecord::FILES_KEPT).cloned().collect(),
                 by: *by,
                 at: cx.at,
             });

@@ -350,6 +350,10 @@ fn failure(kind: &str, words: &[&str]) -> (&'static str, EffectResult) {
             "commit",
             EffectResult::Committed { oid: oid(0xF00), tree: oid(0xF01), files: files.iter().map(|f| (*f).to_owned()).collect() },
         ),
+        ("commit", ["documents", count]) => {
+            let files = (1..=count.parse().unwrap()).map(|n: u32| format!("docs/{n}.md")).collect();
+            ("commit", EffectResult::Committed { oid: oid(0xF00), tree: oid(0xF01), files })
+        }
         ("commit", ["nothing"]) => ("commit", EffectResult::NothingToCommit),
         ("commit", ["refused"]) => ("commit", EffectResult::CommitRefused { problems: vec!["a key in src/greet.rs".into()] }),
         ("gate", ["failed"]) => {
