@@ -12,12 +12,13 @@ use crate::command::{Actor, Fresh};
 use crate::effect::{Effect, Intended};
 use crate::event::Event;
 use crate::guard::GuardContext;
+use crate::id::IntentId;
 use crate::inbox::InboxKind;
 use crate::input::clamp;
 use crate::limits;
 use crate::role::Role;
 use crate::snapshot::{Answer, Decision};
-use crate::task::{BlockerType, Hold, HoldReason, PausedBy, PausedRun, Resolver};
+use crate::task::{BlockerType, Hold, HoldReason, PausedBy, PausedRun, Resolver, Task};
 use crate::time::Timestamp;
 
 /// A task and a reason.
@@ -148,15 +149,18 @@ pub(crate) fn resume(cx: GuardContext<'_>) -> Decision {
 
 pub(crate) fn cancel(cx: GuardContext<'_>, args: &Because, fresh: &Fresh) -> Decision {
     let task = cx.task;
-    let started = task.delivery.base.is_some();
+    // Whoever plans a task has its branch cut in the same breath: it may be there, be half there, or be on its way.
+    let started = task.plan.is_some() || task.delivery.base.is_some();
     let decision = Decision::new(Answer::next("it is over; its branch is removed, unsaved work is kept under a rescue ref"))
         .event(Event::TaskCancelled { reason: clamp(&args.reason, limits::NOTES_CHARS).into_owned() })
         .events(decide_inbox(cx, "cancelled"));
     if !started {
         return decision;
     }
-    decision.effect(Intended {
-        intent: fresh.intent(),
-        effect: Effect::CleanUp { task: task.id, project: task.project, branch: task.delivery.branch.clone() },
-    })
+    decision.effect(clean_up(task, fresh.intent()))
+}
+
+/// The removal of a branch and its trees.
+pub(crate) fn clean_up(task: &Task, intent: IntentId) -> Intended {
+    Intended { intent, effect: Effect::CleanUp { task: task.id, project: task.project, branch: task.delivery.branch.clone() } }
 }

@@ -1,7 +1,7 @@
 //! What the result of an effect comes to.
 
 use crate::command::Fresh;
-use crate::effect::{Effect, EffectResult, Intended, LandRefusal};
+use crate::effect::{Effect, EffectResult, LandRefusal};
 use crate::event::Event;
 use crate::finding::FindingOrigin;
 use crate::id::IntentId;
@@ -13,18 +13,28 @@ use crate::task::{GateRecord, GateVerdict, Hold, HoldReason, Merged, Resolver, S
 use crate::verb::Verb;
 
 use super::approve::heavy_finding;
+use super::hold::clean_up;
 use super::review::inbox_item;
 use super::work::working_next;
 
 /// Decides on a result. A result nobody waits for any more changes nothing but its own row.
 pub(crate) fn settle(world: &Snapshot, task: &Task, intent: IntentId, effect: &Effect, result: &EffectResult, fresh: &Fresh) -> Decision {
     let mut decision = if task.stage.is_terminal() || (effect.pending().is_some() && !task.pending.iter().any(|p| p.intent == intent)) {
-        Decision::new(refused(Kind::InvalidState, format!("{} has moved on", task.number), Remedy::tell("end your turn")))
+        let moved_on = Decision::new(refused(Kind::InvalidState, format!("{} has moved on", task.number), Remedy::tell("end your turn")));
+        unwanted(moved_on, task, effect, fresh)
     } else {
         on_result(world, task, effect, result, fresh)
     };
     decision.settles = Some(intent);
     decision
+}
+
+/// Takes away again what was made for a task that has ended meanwhile.
+fn unwanted(decision: Decision, task: &Task, effect: &Effect, fresh: &Fresh) -> Decision {
+    match effect {
+        Effect::CutBranch { .. } if task.stage.is_terminal() => decision.effect(clean_up(task, fresh.intent())),
+        _ => decision,
+    }
 }
 
 /// The answer of a result alone, as the task stands now.
@@ -180,10 +190,7 @@ fn on_landed(world: &Snapshot, task: &Task, merged: Merged, fresh: &Fresh) -> De
         .event(Event::MergeLanded { merged })
         .event(Event::TaskCompleted {})
         .events(decided)
-        .effect(Intended {
-            intent: fresh.intent(),
-            effect: Effect::CleanUp { task: task.id, project: task.project, branch: task.delivery.branch.clone() },
-        })
+        .effect(clean_up(task, fresh.intent()))
 }
 
 fn on_refusal(world: &Snapshot, task: &Task, refusal: &LandRefusal) -> Decision {

@@ -121,6 +121,11 @@ impl Play {
                 }
                 last
             }
+            ["one"] => {
+                // Only the oldest effect comes to its result.
+                let next = self.world.open.first().cloned().unwrap();
+                Some(Ok(self.world.settle(&next)))
+            }
             ["again"] => {
                 let old = self.world.settled.last().cloned().unwrap();
                 Some(Ok(self.world.settle(&old)))
@@ -274,6 +279,9 @@ impl Play {
             ["inbox", n] => {
                 let open = self.world.inbox.iter().filter(|i| i.task == task.id && i.decision.is_none()).count();
                 same(open.to_string(), n)
+            }
+            ["to", "do", kinds @ ..] => {
+                same(self.world.open.iter().map(|i| i.effect.kind()).collect::<Vec<_>>().join(" "), &kinds.join(" "))
             }
             ["pending", kinds @ ..] => {
                 same(task.pending.iter().map(|p| p.kind.to_string()).collect::<Vec<_>>().join(" "), &kinds.join(" "))
