@@ -31,6 +31,8 @@ pub struct StoreFault {
     pub message: String,
     /// Whether trying again may help.
     pub retryable: bool,
+    /// What a person must do about it, when that is certain. Said to people in place of the message.
+    pub remedy: Option<&'static str>,
 }
 
 /// Everything one decision writes, all or nothing.

@@ -40,8 +40,11 @@ pub(super) fn clean(text: &str) -> String {
 }
 
 pub(super) fn to_json<T: Serialize>(what: &str, value: &T) -> Result<String, StoreFault> {
-    serde_json::to_string(value)
-        .map_err(|cause| StoreFault { message: format!("a {what} cannot be written as JSON: {cause}"), retryable: false })
+    serde_json::to_string(value).map_err(|cause| StoreFault {
+        message: format!("a {what} cannot be written as JSON: {cause}"),
+        retryable: false,
+        remedy: None,
+    })
 }
 
 pub(super) fn from_json<T: DeserializeOwned>(what: &str, text: &str) -> Result<T, StoreFault> {
