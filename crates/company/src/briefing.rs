@@ -1,10 +1,12 @@
 //! Briefings and evidence: what a role is told about a task, from the company's own records and bounded reads of git.
 
+use roboco_domain::effect::{Effect, EffectResult};
 use roboco_domain::id::CriterionNumber;
 use roboco_domain::input::clamp;
 use roboco_domain::limits;
 use roboco_domain::role::Role;
-use roboco_domain::task::{Shape, Stage, Task};
+use roboco_domain::spawn::SpawnState;
+use roboco_domain::task::{GateVerdict, Shape, Stage, Task};
 use roboco_domain::vcs::Oid;
 use serde_json::{Map, Value, json};
 
@@ -13,6 +15,8 @@ use crate::fault::Fault;
 
 /// Characters of what is told about each work a task is a part of.
 const ABOVE_CHARS: usize = 1500;
+/// Ended effects that are looked through for the newest of each kind.
+const ENDED_EFFECTS: u64 = 50;
 
 impl Company {
     /// The full briefing of a task: what is wanted, how far it is, what others wrote.
@@ -41,6 +45,8 @@ impl Company {
                 "steps": p.steps.iter().map(|s| json!({ "title": s.title, "done": s.done })).collect::<Vec<_>>(),
             })),
             "open_findings": self.findings(task, Which::Open),
+            "checks": checks(task),
+            "last_results": self.last_results(task).await?,
             "notes": self.journal(task),
             "dependencies": dependencies,
             "part_of": self.part_of(task).await?,
@@ -73,6 +79,10 @@ impl Company {
             }
             None => Default::default(),
         };
+        let results = self.last_results(task).await.unwrap_or_else(|fault| {
+            gaps.push(format!("what its effects came to could not be read: {fault}"));
+            Vec::new()
+        });
         let pack = json!({
             "title": task.title,
             "description": task.description,
@@ -87,7 +97,8 @@ impl Company {
                 .collect::<Vec<_>>(),
             "acceptance_criteria": criteria(task),
             "parts": self.parts(task),
-            "gate": task.gate.as_ref().map(|g| json!({ "verdict": g.verdict, "summary": g.summary })),
+            "gate": checks(task),
+            "last_results": results,
             "findings": self.findings(task, Which::All),
             "docs": task.docs.as_ref().map(|d| json!({ "files": d.files, "notes": d.notes })),
             "notes": self.journal(task),
@@ -137,6 +148,18 @@ impl Company {
         }
     }
 
+    /// What did not work since the last run for the task began, and was not mended since: whoever waited for it may have been told nothing.
+    async fn last_results(&self, task: &Task) -> Result<Vec<Value>, Fault> {
+        let runs = self.store.spawns_of(task.id).await?;
+        let last = runs.iter().rev().find(|run| run.state == SpawnState::Ended).map_or(task.created_at, |run| run.intended_at);
+        let committed = task.delivery.commits.last().map_or(task.created_at, |commit| commit.at);
+        let since = last.max(task.stage_since).max(committed);
+        let ended = self.store.ended_effects(task.id, since, ENDED_EFFECTS).await?;
+        // Of each kind only the newest counts.
+        let newest = ended.iter().enumerate().filter(|(n, it)| ended.iter().take(*n).all(|newer| newer.effect.kind() != it.effect.kind()));
+        Ok(newest.filter_map(|(_, it)| failure(&it.effect, &it.result)).collect())
+    }
+
     fn findings(&self, task: &Task, which: Which) -> Vec<Value> {
         task.findings
             .iter()
@@ -174,6 +197,38 @@ fn compared(task: &Task) -> Option<(&Oid, &Oid)> {
 fn covered(task: &Task, numbers: &[CriterionNumber]) -> Vec<Value> {
     let known = numbers.iter().filter_map(|id| task.criterion(*id));
     known.map(|c| json!({ "id": c.id.to_string(), "text": c.text })).collect()
+}
+
+/// The last checks; with the end of their output when they failed.
+fn checks(task: &Task) -> Option<Value> {
+    let gate = task.gate.as_ref()?;
+    let failed = gate.verdict == GateVerdict::Failed;
+    let tail = gate.tail.as_deref().filter(|_| failed).unwrap_or_default();
+    let output: String = tail.chars().skip(tail.chars().count().saturating_sub(limits::GATE_TAIL_CHARS)).collect();
+    let of_tip = task.delivery.tree.as_ref() == Some(&gate.tree);
+    Some(without_empty(json!({
+        "verdict": gate.verdict, "summary": gate.summary, "output": output,
+        "of": if of_tip { "the branch as it is" } else { "an earlier state of the branch" },
+    })))
+}
+
+/// What an effect came to, when somebody has to do something about it. The checks are told apart.
+fn failure(effect: &Effect, result: &EffectResult) -> Option<Value> {
+    let (what, paths) = match result {
+        EffectResult::SyncConflict { paths } => ("it left conflict markers in these files: resolve them, then commit", paths.clone()),
+        EffectResult::CommitRefused { problems } => ("it was refused: mend this, then commit again", problems.clone()),
+        EffectResult::NothingToCommit => ("there was nothing to commit", Vec::new()),
+        EffectResult::Failed { reason } => ("it failed", vec![clamp(reason, limits::GATE_TAIL_CHARS).into_owned()]),
+        EffectResult::LandRefused { .. }
+        | EffectResult::BranchCut { .. }
+        | EffectResult::Committed { .. }
+        | EffectResult::Synced { .. }
+        | EffectResult::Gate { .. }
+        | EffectResult::Pinned { .. }
+        | EffectResult::Landed { .. }
+        | EffectResult::Finished => return None,
+    };
+    Some(without_empty(json!({ "of": effect.kind(), "result": what, "about": paths })))
 }
 
 fn criteria(task: &Task) -> Vec<Value> {

@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use roboco_domain::command::{Actor, Body, Command};
+use roboco_domain::command::{Actor, Body, Command, SystemCommand};
 use roboco_domain::decide::standard_rules;
 use roboco_domain::envelope::Envelope;
 use roboco_domain::id::{CorrelationId, TaskId};
-use roboco_domain::limits;
 use roboco_domain::rejection::Rejection;
 use roboco_domain::snapshot::{Answer, Facts};
 use roboco_domain::task::Task;
@@ -74,10 +73,13 @@ impl Company {
             Executed::Refused { rejection, task } => Ok(self.refuse(&request, task.as_deref(), rejection)),
             Executed::Accepted { answer, wait, task, .. } => {
                 let answer = match wait {
-                    Some(wait) => match tokio::time::timeout(limits::VERB_WAIT, wait).await {
+                    Some(wait) => match tokio::time::timeout(self.verb_wait, wait).await {
                         Ok(Ok(settled)) => settled.after(answer),
                         // The effect goes on; its result reaches the agent with its next brief.
-                        Ok(Err(_)) | Err(_) => pending(answer),
+                        Ok(Err(_)) | Err(_) => {
+                            self.let_leave(&request).await?;
+                            pending(answer)
+                        }
                     },
                     None => answer,
                 };
@@ -91,6 +93,14 @@ impl Company {
                 self.accept(&request, task, &answer).await
             }
         }
+    }
+
+    /// Takes note that the caller was told to end its turn, so that nobody reminds it or holds it against its task.
+    async fn let_leave(&self, request: &Request) -> Result<(), Fault> {
+        if let Some(spawn) = request.actor.spawn() {
+            self.execute_system(SystemCommand::SpawnLeft { spawn, verb: request.verb }).await?;
+        }
+        Ok(())
     }
 
     async fn accept(&self, request: &Request, task: Option<Arc<Task>>, answer: &Answer) -> Result<Called, Fault> {
@@ -158,6 +168,6 @@ fn digest(request: &Request) -> String {
 
 fn pending(mut answer: Answer) -> Answer {
     answer.evidence.push(("pending", Value::Bool(true)));
-    answer.next = "end your turn; you will be told when it is done".into();
+    answer.next = "end your turn; what it comes to stands in your next brief".into();
     answer
 }

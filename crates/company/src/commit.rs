@@ -179,6 +179,7 @@ impl Company {
             Body::System(
                 SystemCommand::SpawnStarted { spawn }
                 | SystemCommand::SpawnSession { spawn, .. }
+                | SystemCommand::SpawnLeft { spawn, .. }
                 | SystemCommand::SpawnEnded { spawn, .. }
                 | SystemCommand::RevokeSpawn { spawn, .. },
             ) => Some(*spawn),
@@ -352,6 +353,7 @@ const fn wakes_plan(event: &Event) -> bool {
             | Event::ProgressReported { .. }
             | Event::SpawnStarted {}
             | Event::SpawnSessionNamed { .. }
+            | Event::SpawnLeft { .. }
             | Event::CommitRecorded { .. }
             | Event::PrOpened { .. }
             | Event::ProjectAdded { .. }

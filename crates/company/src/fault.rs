@@ -10,22 +10,24 @@ pub struct Fault {
     pub message: String,
     /// Whether trying again may help.
     pub retryable: bool,
+    /// What a person must do about it, when that is certain; without secrets.
+    pub remedy: Option<&'static str>,
 }
 
 impl Fault {
     /// Trying again may help.
     pub fn passing(message: impl Into<String>) -> Self {
-        Self { message: message.into(), retryable: true }
+        Self { message: message.into(), retryable: true, remedy: None }
     }
 
     /// Trying again will not help.
     pub fn lasting(message: impl Into<String>) -> Self {
-        Self { message: message.into(), retryable: false }
+        Self { message: message.into(), retryable: false, remedy: None }
     }
 }
 
 impl From<StoreFault> for Fault {
     fn from(fault: StoreFault) -> Self {
-        Self { message: fault.to_string(), retryable: fault.retryable }
+        Self { message: fault.to_string(), retryable: fault.retryable, remedy: fault.remedy }
     }
 }

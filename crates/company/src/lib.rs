@@ -16,8 +16,10 @@ pub mod views;
 pub mod work;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use roboco_domain::id::{AgentId, CompanyId};
+use roboco_domain::limits;
 use roboco_domain::role::Role;
 use roboco_domain::roster::Roster;
 use roboco_store::Store;
@@ -35,12 +37,20 @@ pub struct Company {
     pub(crate) signals: Signals,
     pub(crate) lanes: lanes::Lanes,
     pub(crate) prompts: brief::Prompts,
+    pub(crate) verb_wait: Duration,
 }
 
 impl Company {
     /// Puts a company together.
     pub fn new(store: Arc<dyn Store>, roster: Arc<Roster>, clock: Arc<dyn Clock>, repos: Arc<dyn Repos>, prompts: brief::Prompts) -> Self {
-        Self { store, roster, clock, repos, signals: Signals::new(), lanes: lanes::Lanes::default(), prompts }
+        let verb_wait = limits::VERB_WAIT;
+        Self { store, roster, clock, repos, signals: Signals::new(), lanes: lanes::Lanes::default(), prompts, verb_wait }
+    }
+
+    /// The same company with another limit on how long a verb waits for its effect before it is answered "pending".
+    #[must_use]
+    pub fn waiting_for(self, verb_wait: Duration) -> Self {
+        Self { verb_wait, ..self }
     }
 
     /// Its key.

@@ -120,10 +120,9 @@ fn concerns_only_the_spawn(decision: &Decision) -> bool {
     decision.effects.is_empty()
         && decision.also.is_empty()
         && decision.settles.is_none()
-        && decision
-            .events
-            .iter()
-            .all(|e| matches!(e, Event::SpawnStarted {} | Event::SpawnSessionNamed { .. } | Event::SpawnRevoked { .. }))
+        && decision.events.iter().all(|e| {
+            matches!(e, Event::SpawnStarted {} | Event::SpawnSessionNamed { .. } | Event::SpawnLeft { .. } | Event::SpawnRevoked { .. })
+        })
 }
 
 const fn claims(event: &Event) -> bool {
@@ -229,7 +228,7 @@ fn apply_work(t: &mut Task, event: &Event, cx: Context) {
                 oid: oid.clone(),
                 tree: tree.clone(),
                 subject: subject.clone(),
-                files: files.iter().take(200).cloned().collect(),
+                files: files.iter().take(CommitRecord::FILES_KEPT).cloned().collect(),
                 by: *by,
                 at: cx.at,
             });
@@ -507,6 +506,7 @@ pub fn apply_to_spawn(spawn: Option<Spawn>, event: &Event, cx: Context) -> Optio
             s.started_at = Some(cx.at);
         }
         Event::SpawnSessionNamed { session } => s.session = Some(session.clone()),
+        Event::SpawnLeft { verb } => s.closed_by = Some(*verb),
         Event::SpawnEnded { outcome, usage, .. } => {
             s.state = SpawnState::Ended;
             s.outcome = Some(outcome.clone());

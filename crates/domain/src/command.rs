@@ -144,6 +144,13 @@ pub enum SystemCommand {
         /// The client's own id.
         session: String,
     },
+    /// It was told to end its turn while an effect it waits for goes on.
+    SpawnLeft {
+        /// Which.
+        spawn: SpawnId,
+        /// What it had called.
+        verb: Verb,
+    },
     /// It is over.
     SpawnEnded {
         /// Which.

@@ -300,6 +300,7 @@ fn decide_system(world: &Snapshot, command: &Command, system: &SystemCommand) ->
         }
         SystemCommand::SpawnStarted { spawn } => Ok(verbs::spawn::started(world, *spawn)),
         SystemCommand::SpawnSession { spawn, session } => Ok(verbs::spawn::named(world, *spawn, session)),
+        SystemCommand::SpawnLeft { spawn, verb } => Ok(verbs::spawn::left(world, *spawn, *verb)),
         SystemCommand::SpawnEnded { spawn, outcome, usage } => Ok(verbs::spawn::ended(world, task, *spawn, outcome, *usage)),
         SystemCommand::RevokeSpawn { spawn, reason } => Ok(verbs::spawn::revoke(world, *spawn, reason)),
         SystemCommand::Settle { intent, effect, result } => Ok(verbs::settle::settle(world, task, *intent, effect, result, &command.fresh)),

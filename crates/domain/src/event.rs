@@ -11,6 +11,7 @@ use crate::spawn::{Epoch, Spawn, Usage};
 use crate::task::{DocsRecord, GateRecord, Hold, Lease, Merged, Part, PartState, Plan, Task};
 use crate::time::Timestamp;
 use crate::vcs::{BranchName, Oid, Pin};
+use crate::verb::Verb;
 
 /// Something that happened.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -365,6 +366,12 @@ pub enum Event {
         /// The client's own id.
         session: String,
     },
+    /// It was told to end its turn: what it waits for takes longer.
+    #[serde(rename = "spawn.left")]
+    SpawnLeft {
+        /// What it had called.
+        verb: Verb,
+    },
     /// It may no longer act.
     #[serde(rename = "spawn.revoked")]
     SpawnRevoked {
@@ -444,6 +451,7 @@ impl Event {
             Self::SpawnIntended { .. } => "spawn.intended",
             Self::SpawnStarted {} => "spawn.started",
             Self::SpawnSessionNamed { .. } => "spawn.session_named",
+            Self::SpawnLeft { .. } => "spawn.left",
             Self::SpawnRevoked { .. } => "spawn.revoked",
             Self::SpawnEnded { .. } => "spawn.ended",
         }

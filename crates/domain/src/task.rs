@@ -396,12 +396,17 @@ pub struct CommitRecord {
     pub tree: Oid,
     /// First line of the message.
     pub subject: String,
-    /// Paths it changed, escaped for display.
+    /// Paths it changed, escaped for display, at most [`CommitRecord::FILES_KEPT`].
     pub files: Vec<String>,
     /// Who made it.
     pub by: AgentId,
     /// When.
     pub at: Timestamp,
+}
+
+impl CommitRecord {
+    /// The record keeps this many paths; git has them all.
+    pub const FILES_KEPT: usize = 200;
 }
 
 /// A pull request: rows of ours until a remote forge is connected.

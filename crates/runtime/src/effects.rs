@@ -190,7 +190,7 @@ fn shown(paths: &[RepoPath]) -> Vec<String> {
 }
 
 pub(crate) fn fault(error: GitError) -> Fault {
-    Fault { retryable: error.is_retryable(), message: error.to_string() }
+    Fault { retryable: error.is_retryable(), message: error.to_string(), remedy: None }
 }
 
 fn person(signature: &Signature) -> Result<Person, Fault> {

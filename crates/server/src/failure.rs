@@ -1,4 +1,4 @@
-//! Refusals and faults as HTTP answers. Inner texts of faults go to the log, never to the caller.
+//! Refusals and faults as HTTP answers. Inner texts of faults go to the log, never to the caller; what a person must do is said.
 
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, Method, StatusCode, Uri};
@@ -38,7 +38,8 @@ pub(crate) fn fault(fault: &Fault, correlation: CorrelationId) -> Problem {
     if fault.retryable {
         tracing::warn!(%correlation, %fault, "a request of the operator failed for now");
         let message = "something the company needs does not answer right now; nothing was changed";
-        let mut problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message, "try again in 2 seconds", correlation);
+        let remedy = fault.remedy.unwrap_or("try again in 2 seconds");
+        let mut problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message, remedy, correlation);
         problem.retry_after = Some(RETRY_SECONDS);
         return problem;
     }
@@ -72,4 +73,23 @@ pub(crate) async fn wrong_method(method: Method, uri: Uri, headers: HeaderMap) -
     let remedy = "the methods are listed in /api/openapi.json";
     let correlation = Problem::correlation_of(&headers);
     Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message, remedy, correlation).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_person_must_do_is_said_and_inner_texts_are_not() {
+        let full = Fault { remedy: Some("the disk of the database is full: free some room there"), ..Fault::passing("inner: 13") };
+        for (fault, remedy) in [
+            (full, "the disk of the database is full: free some room there"),
+            (Fault::passing("inner: timeout"), "try again in 2 seconds"),
+            (Fault::lasting("inner: a bug"), "look in the server's log for"),
+        ] {
+            let problem = super::fault(&fault, CorrelationId::new(uuid::Uuid::nil()));
+            assert!(problem.remediate.as_deref().is_some_and(|said| said.starts_with(remedy)), "{problem:?}");
+            assert!(!format!("{problem:?}").contains("inner"), "{problem:?}");
+        }
+    }
 }

@@ -169,6 +169,7 @@ impl Company {
             Body::System(
                 SystemCommand::SpawnStarted { spawn }
                 | SystemCommand::SpawnSession { spawn, .. }
+                | SystemCommand::SpawnLeft { spawn, .. }
                 | SystemCommand::SpawnEnded { spawn, .. }
                 | SystemCommand::RevokeSpawn { spawn, .. },
             ) => (spawn_of(*spawn), spawn_of(*spawn).map(|s| s.agent)),

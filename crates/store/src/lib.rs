@@ -31,6 +31,8 @@ pub struct StoreFault {
     pub message: String,
     /// Whether trying again may help.
     pub retryable: bool,
+    /// What a person must do about it, when that is certain. Said to people in place of the message.
+    pub remedy: Option<&'static str>,
 }
 
 /// Everything one decision writes, all or nothing.
@@ -140,6 +142,17 @@ pub enum IntentState {
     Settled(Box<Effect>, EffectResult),
     /// No such row, or it was pruned.
     Unknown,
+}
+
+/// An effect that has ended.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EndedEffect {
+    /// The work.
+    pub effect: Effect,
+    /// What it came to.
+    pub result: EffectResult,
+    /// When that was recorded.
+    pub at: Timestamp,
 }
 
 /// A refused call, kept for the breaker and for people.
@@ -255,6 +268,8 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     async fn open_intents(&self) -> Result<Vec<OpenIntent>, StoreFault>;
     /// What an effect's row says.
     async fn intent(&self, id: IntentId) -> Result<IntentState, StoreFault>;
+    /// The effects of a task that ended at a moment or later, newest first, at most `limit`.
+    async fn ended_effects(&self, task: TaskId, since: Timestamp, limit: u64) -> Result<Vec<EndedEffect>, StoreFault>;
     /// Notes a failed try of an effect.
     async fn retry_intent(&self, id: IntentId, attempts: u32, not_before: Timestamp, error: &str) -> Result<(), StoreFault>;
     /// The answer kept under a key.

@@ -46,8 +46,8 @@ use plan::Work;
 use rows::{count, stored};
 
 use crate::{
-    Attempt, Block, CommitRequest, Committed, EventRow, IntentState, Leadership, OpenIntent, Replay, Resolved, Store, StoreFault,
-    TaskFilter,
+    Attempt, Block, CommitRequest, Committed, EndedEffect, EventRow, IntentState, Leadership, OpenIntent, Replay, Resolved, Store,
+    StoreFault, TaskFilter,
 };
 
 /// Events a slow listener may be behind before it loses the oldest.
@@ -311,6 +311,17 @@ impl Store for SqlStore {
                 }
             },
         }
+    }
+
+    async fn ended_effects(&self, task: TaskId, since: Timestamp, limit: u64) -> Result<Vec<EndedEffect>, StoreFault> {
+        let found = intent::Entity::find()
+            .filter(intent::Column::CompanyId.eq(self.id()))
+            .filter(intent::Column::TaskId.eq(task.to_string()))
+            .filter(intent::Column::SettledAt.gte(since.millis()))
+            .order_by_desc(intent::Column::SettledAt)
+            .order_by_desc(intent::Column::Seq)
+            .limit(limit);
+        found.all(&self.readers).await.map_err(fault)?.iter().filter_map(|row| rows::ended_effect(row).transpose()).collect()
     }
 
     async fn retry_intent(&self, id: IntentId, attempts: u32, not_before: Timestamp, error: &str) -> Result<(), StoreFault> {

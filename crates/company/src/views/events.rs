@@ -179,6 +179,7 @@ impl Company {
             Event::SpawnIntended { spawn } => format!("{} will be started for {}({task})", self.roster.slug(spawn.agent), spawn.verb),
             Event::SpawnStarted {} => format!("an agent runs for {task}"),
             Event::SpawnSessionNamed { session } => format!("the client of {task} calls its conversation {session}"),
+            Event::SpawnLeft { verb } => format!("the run for {task} need not wait for what {verb} began"),
             Event::SpawnRevoked { agent, reason, .. } => {
                 format!("the run of {} for {task} was revoked: {reason}", self.roster.slug(*agent))
             }

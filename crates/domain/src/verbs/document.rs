@@ -11,7 +11,7 @@ use crate::input::{TextList, clamp};
 use crate::limits;
 use crate::rejection::{Kind, Rejection, Remedy};
 use crate::snapshot::{Answer, Decision};
-use crate::task::{DocsRecord, Task};
+use crate::task::{CommitRecord, Delivery, DocsRecord, Task};
 
 /// Arguments of `i_documented`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -40,18 +40,27 @@ pub(crate) fn claim(cx: GuardContext<'_>) -> Result<Decision, Rejection> {
 
 /// Whether a path is a document rather than behaviour.
 pub(crate) fn is_document(path: &str) -> bool {
-    const ENDINGS: &[&str] = &[".md", ".mdx", ".rst", ".adoc", ".txt", ".svg", ".png"];
+    // No `.txt`: build systems and package managers read theirs.
+    const ENDINGS: &[&str] = &[".md", ".mdx", ".rst", ".adoc", ".svg", ".png"];
     const ROOTS: &[&str] = &["docs/", "doc/", "documentation/"];
     const NAMES: &[&str] = &["CHANGELOG", "README", "LICENSE", "NOTICE", "AUTHORS"];
     let name = path.rsplit('/').next().unwrap_or(path);
+    let name = name.strip_suffix(".txt").unwrap_or(name);
     ENDINGS.iter().any(|e| path.to_ascii_lowercase().ends_with(e)) || ROOTS.iter().any(|r| path.starts_with(r)) || NAMES.contains(&name)
 }
 
 /// Files committed while it was being documented that are no documents. The reviewed tip need not be a commit of the record: it may be a
-/// merge of the target.
+/// merge of the target. What the record has no room for is taken for code, as nobody can say that it is none.
 fn code_since_review(task: &Task) -> Vec<String> {
-    let documenting = task.delivery.commits.iter().filter(|c| c.at >= task.stage_since && !task.ownership.authors.contains(&c.by));
-    let mut files: Vec<String> = documenting.flat_map(|c| c.files.iter()).filter(|f| !is_document(f)).cloned().collect();
+    let commits = &task.delivery.commits;
+    let documenting: Vec<_> = commits.iter().filter(|c| c.at >= task.stage_since && !task.ownership.authors.contains(&c.by)).collect();
+    let mut files: Vec<String> = documenting.iter().flat_map(|c| c.files.iter()).filter(|f| !is_document(f)).cloned().collect();
+    if commits.len() >= Delivery::COMMITS_KEPT && commits.first().is_some_and(|c| c.at >= task.stage_since) {
+        files.push(format!("{} commits or more", Delivery::COMMITS_KEPT));
+    }
+    for cut in documenting.iter().filter(|c| c.files.len() >= CommitRecord::FILES_KEPT) {
+        files.push(format!("{} files or more in {}", CommitRecord::FILES_KEPT, cut.oid.short()));
+    }
     files.sort();
     files.dedup();
     files
@@ -77,4 +86,19 @@ pub(crate) fn record(cx: GuardContext<'_>, args: &IDocumented) -> Result<Decisio
     Ok(Decision::new(Answer::next("end your turn; the PM decides"))
         .event(Event::DocsRecorded { docs, pm })
         .events(moved.map(|head| Event::ReviewCarried { head: head.clone() })))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_document;
+
+    #[test]
+    fn documents_are_told_from_what_is_read_by_machines() {
+        for document in ["README", "README.txt", "a/LICENSE.txt", "guide.MD", "docs/usage.txt", "docs/conf.py", "logo.svg"] {
+            assert!(is_document(document), "{document}");
+        }
+        for code in ["requirements.txt", "src/CMakeLists.txt", "robots.txt", "src/greet.rs", "adocs/usage.txt", "txt", "README.py"] {
+            assert!(!is_document(code), "{code}");
+        }
+    }
 }

@@ -13,6 +13,7 @@ use super::{Subject, subject};
 use crate::command::{Actor, Fresh};
 use crate::event::Event;
 use crate::guard::GuardContext;
+use crate::id::IntentId;
 use crate::inbox::InboxKind;
 use crate::input::clamp;
 use crate::limits;
@@ -167,7 +168,8 @@ pub(crate) fn cancel(cx: GuardContext<'_>, args: &Because, fresh: &Fresh) -> Dec
     decision
 }
 
-/// Whether there is a branch to remove.
+/// Whether there is a branch to remove. Whoever plans a task has its branch cut in the same breath: it may be there, be half there, or be on
+/// its way.
 fn has_branch(task: &Task) -> bool {
-    task.delivery.base.is_some()
+    task.plan.is_some() || task.delivery.base.is_some()
 }

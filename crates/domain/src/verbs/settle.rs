@@ -20,12 +20,21 @@ use super::work::working_next;
 /// Decides on a result. A result nobody waits for any more changes nothing but its own row.
 pub(crate) fn settle(world: &Snapshot, task: &Task, intent: IntentId, effect: &Effect, result: &EffectResult, fresh: &Fresh) -> Decision {
     let mut decision = if task.stage.is_terminal() || (effect.pending().is_some() && !task.pending.iter().any(|p| p.intent == intent)) {
-        Decision::new(refused(Kind::InvalidState, format!("{} has moved on", task.number), Remedy::tell("end your turn")))
+        let moved_on = Decision::new(refused(Kind::InvalidState, format!("{} has moved on", task.number), Remedy::tell("end your turn")));
+        unwanted(moved_on, task, effect, fresh)
     } else {
         on_result(world, task, effect, result, fresh)
     };
     decision.settles = Some(intent);
     decision
+}
+
+/// Takes away again what was made for a task that has ended meanwhile.
+fn unwanted(decision: Decision, task: &Task, effect: &Effect, fresh: &Fresh) -> Decision {
+    match effect {
+        Effect::CutBranch { .. } if task.stage.is_terminal() => decision.effect(clean_up(task, fresh.intent())),
+        _ => decision,
+    }
 }
 
 /// The answer of a result alone, as the task stands now.

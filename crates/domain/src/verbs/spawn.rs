@@ -89,6 +89,16 @@ pub(crate) fn named(world: &Snapshot, spawn: SpawnId, session: &str) -> Decision
     }
 }
 
+/// Its part is closed by what it called, so that its end is no run without a result.
+pub(crate) fn left(world: &Snapshot, spawn: SpawnId, verb: Verb) -> Decision {
+    match &world.spawn {
+        Some(s) if s.id == spawn && s.state != SpawnState::Ended && s.closed_by.is_none() => {
+            Decision::default().event(Event::SpawnLeft { verb })
+        }
+        Some(_) | None => Decision::default(),
+    }
+}
+
 pub(crate) fn revoke(world: &Snapshot, spawn: SpawnId, reason: &str) -> Decision {
     let live = world.spawn.as_ref().filter(|s| s.id == spawn && s.state != SpawnState::Ended);
     let seat = world.seat.as_ref().filter(|s| s.spawn == Some(spawn));

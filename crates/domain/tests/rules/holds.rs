@@ -144,6 +144,29 @@ super::scenarios! {
         be-dev-1 i_am_idle                             -> accepted, self_check, hold none, lease be-dev-1
         settle                                         -> qa, closed be-dev-1 i_am_done
     ";
+    what_was_begun_is_cleaned_up_wherever_it_is_given_up: "
+        given leaf in ready
+        hold back
+        ceo cancel                                     -> cancelled, to do
+        anew
+        given leaf in ready
+        be-dev-1 i_will_work_on                        -> ready, to do cut_branch
+        ceo cancel                                     -> cancelled, to do cut_branch clean_up
+        settle                                         -> refused invalid_state, cancelled, to do
+        anew
+        given leaf in ready
+        git cut_branch broken
+        be-dev-1 i_will_work_on                        -> refused unavailable, hold blocked human
+        hold back
+        ceo cancel                                     -> cancelled, to do clean_up
+    ";
+    a_branch_that_is_cut_for_an_ended_task_is_taken_away_again: "
+        given leaf in ready
+        hold back
+        be-dev-1 i_will_work_on
+        ceo cancel                                     -> to do cut_branch clean_up
+        one                                            -> cancelled, to do clean_up clean_up
+    ";
     giving_it_up_is_for_good: "
         given leaf in working
         fe-pm cancel                                   -> refused not_authorized, working

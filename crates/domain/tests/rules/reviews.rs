@@ -145,6 +145,23 @@ super::scenarios! {
         be-doc claim_doc_task                          -> lease be-doc
         be-doc i_documented                            -> pm_review
     ";
+    what_a_build_reads_is_no_document_whatever_its_ending: "
+        given leaf in documenting
+        git commit files requirements.txt docs/greet.md
+        be-doc commit
+        be-doc i_documented                            -> qa, event review.reopened, says requirements.txt
+    ";
+    more_than_the_record_holds_may_be_code: "
+        given leaf in documenting
+        git commit documents 199
+        be-doc commit
+        be-doc i_documented                            -> pm_review, event docs.recorded review.carried
+        anew
+        given leaf in documenting
+        git commit documents 230
+        be-doc commit
+        be-doc i_documented                            -> qa, event review.reopened, says 200 files or more
+    ";
     work_that_was_synced_last_is_not_taken_for_the_documenters: "
         given leaf in working
         be-dev-1 sync_branch                           -> event branch.synced
@@ -354,4 +371,11 @@ super::scenarios! {
         be-pm escalate_up                              -> refused invalid_state, hold none
         be-dev-1 i_will_work_on                        -> refused invalid_state, cancelled
     ";
+}
+
+#[test]
+fn a_hundred_commits_of_a_documenter_may_hide_code_among_those_that_were_dropped() {
+    let commits = "be-doc commit\n".repeat(99);
+    super::script::check(&format!("given leaf in documenting\n{commits}be-doc i_documented -> pm_review"));
+    super::script::check(&format!("given leaf in documenting\n{commits}be-doc commit\nbe-doc i_documented -> qa, says 100 commits"));
 }

@@ -146,6 +146,18 @@ super::scenarios! {
         be-dev-1 i_am_blocked
         ends be-dev-1                                  -> strikes 1, limited be-dev-1 no
     ";
+    a_run_that_was_told_to_end_its_turn_while_the_checks_run_is_no_strike: "
+        given leaf in working
+        hold back
+        be-dev-1 i_am_done                             -> self_check, pending gate, closed be-dev-1 none
+        leaves be-dev-1 i_am_done                      -> event spawn.left, closed be-dev-1 i_am_done, pending gate, lease be-dev-1
+        leaves be-dev-1 i_am_done                      -> no event
+        ends be-dev-1                                  -> strikes 0, cooldown 0s, next waits
+        git gate failed
+        settle                                         -> refused tracing_gap, self_check, next be-dev-1 i_will_work_on
+        be-dev-1 i_will_work_on                        -> self_check, lease be-dev-1
+        be-dev-1 i_am_done                             -> qa
+    ";
     giving_back_and_idling_are_strikes: "
         given leaf in working
         be-dev-1 unclaim                               -> ready

@@ -122,6 +122,11 @@ impl Play {
                 }
                 last
             }
+            ["one"] => {
+                // Only the oldest effect comes to its result.
+                let next = self.world.open.first().cloned().unwrap();
+                Some(Ok(self.world.settle(&next)))
+            }
             ["again"] => {
                 let old = self.world.settled.last().cloned().unwrap();
                 Some(Ok(self.world.settle(&old)))
@@ -167,6 +172,11 @@ impl Play {
                 let agent = self.world.id_of(slug);
                 let spawn = self.world.live_run(agent).unwrap().id;
                 Some(self.system(SystemCommand::RevokeSpawn { spawn, reason: "it hangs".into() }))
+            }
+            ["leaves", slug, verb] => {
+                let agent = self.world.id_of(slug);
+                let spawn = self.world.live_run(agent).unwrap().id;
+                Some(self.system(SystemCommand::SpawnLeft { spawn, verb: verb.parse().unwrap() }))
             }
             ["ends", slug, outcome @ ..] => {
                 let agent = self.world.id_of(slug);
@@ -277,6 +287,9 @@ impl Play {
                 let open = self.world.inbox.iter().filter(|i| i.task == task.id && i.decision.is_none()).count();
                 same(open.to_string(), n)
             }
+            ["to", "do", kinds @ ..] => {
+                same(self.world.open.iter().map(|i| i.effect.kind()).collect::<Vec<_>>().join(" "), &kinds.join(" "))
+            }
             ["pending", kinds @ ..] => {
                 same(task.pending.iter().map(|p| p.kind.to_string()).collect::<Vec<_>>().join(" "), &kinds.join(" "))
             }
@@ -354,6 +367,10 @@ fn failure(kind: &str, words: &[&str]) -> (&'static str, EffectResult) {
             "commit",
             EffectResult::Committed { oid: oid(0xF00), tree: oid(0xF01), files: files.iter().map(|f| (*f).to_owned()).collect() },
         ),
+        ("commit", ["documents", count]) => {
+            let files = (1..=count.parse().unwrap()).map(|n: u32| format!("docs/{n}.md")).collect();
+            ("commit", EffectResult::Committed { oid: oid(0xF00), tree: oid(0xF01), files })
+        }
         ("commit", ["nothing"]) => ("commit", EffectResult::NothingToCommit),
         ("commit", ["refused"]) => ("commit", EffectResult::CommitRefused { problems: vec!["a key in src/greet.rs".into()] }),
         ("gate", ["failed"]) => {

@@ -313,6 +313,7 @@ impl World {
                 SystemCommand::PlanSpawn { task, agent, .. } => (Some(*task), None, Some(*agent)),
                 SystemCommand::SpawnStarted { spawn }
                 | SystemCommand::SpawnSession { spawn, .. }
+                | SystemCommand::SpawnLeft { spawn, .. }
                 | SystemCommand::SpawnEnded { spawn, .. }
                 | SystemCommand::RevokeSpawn { spawn, .. } => of_run(spawn),
                 SystemCommand::Settle { effect, .. } => {

@@ -1,9 +1,13 @@
 //! Verbs over plain HTTP: envelopes, keys, limits.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::StatusCode;
+use roboco_domain::command::SystemCommand;
 use roboco_domain::limits;
+use roboco_domain::outcome::Outcome;
+use roboco_domain::spawn::Usage;
 use roboco_domain::verb::Verb;
 use roboco_gateway::Gateway;
 use serde_json::{Value, json};
@@ -147,6 +151,72 @@ async fn a_repeated_call_whose_effect_has_ended_is_told_its_result_and_not_done_
         assert_eq!(again[key], first[key], "{again}");
     }
     assert_eq!(world.events("gate.failed").await, 1, "the checks ran twice");
+}
+
+/// What takes longer than a verb waits reaches the agent with the brief of its next run.
+#[tokio::test]
+async fn checks_that_take_longer_than_a_verb_end_the_run_in_peace_and_are_told_to_the_next() {
+    let world = World::waiting_for(Duration::from_secs(2)).await;
+    let task = world.task().await;
+    let run = world.run("be-dev-1", task, Verb::IWillWorkOn).await;
+    world.call(&run, "i_will_work_on", claim()).await;
+    world.call(&run, "commit", json!({ "message": "feat(greet): greet people by name" })).await;
+    world.call(&run, "open_pr", json!({ "task_id": "T-1" })).await;
+    world.held.send_replace(Some("run_gate"));
+    let done =
+        json!({ "task_id": "T-1", "notes": "The greeter greets by name now.", "criteria": [{ "id": "C1", "evidence": "test:greets" }] });
+    let told = world.call(&run, "i_am_done", done).await.body;
+    assert_eq!((&told["error"], &told["evidence"]["pending"]), (&Value::Null, &json!(true)), "{told}");
+    assert!(told["next"].as_str().unwrap().starts_with("end your turn"), "{told}");
+    let store = world.company.store();
+    let spawn = store.spawn(run.actor.spawn).await.unwrap().unwrap();
+    assert_eq!(spawn.closed_by, Some(Verb::IAmDone), "its watchman would remind it");
+    let outcome = Outcome::Completed { verb: "i_am_done".into() };
+    let ended = SystemCommand::SpawnEnded { spawn: spawn.id, outcome, usage: Usage::default() };
+    world.company.execute_system(ended).await.unwrap();
+    assert_eq!(store.task(task).await.unwrap().unwrap().meter.strikes, 0);
+
+    world.held.send_replace(None);
+    until(async || world.events("gate.failed").await == 1).await;
+    let next = world.run("be-dev-1", task, Verb::IWillWorkOn).await;
+    let spawn = store.spawn(next.actor.spawn).await.unwrap().unwrap();
+    let brief = world.company.brief(&spawn, &store.task(task).await.unwrap().unwrap()).await.unwrap();
+    for word in ["test: failed", "1 failed", "the branch as it is"] {
+        assert!(brief.message.contains(word), "{word} is missing in {}", brief.message);
+    }
+    assert!(!brief.message.contains("last_results"), "nothing else failed: {}", brief.message);
+}
+
+#[tokio::test]
+async fn a_sync_that_ended_in_conflicts_after_its_caller_left_stands_in_the_next_brief() {
+    let world = World::waiting_for(Duration::from_secs(2)).await;
+    let task = world.task().await;
+    let run = world.run("be-dev-1", task, Verb::IWillWorkOn).await;
+    world.call(&run, "i_will_work_on", claim()).await;
+    world.held.send_replace(Some("sync"));
+    let told = world.call(&run, "sync_branch", json!({ "task_id": "T-1" })).await.body;
+    assert_eq!(told["evidence"]["pending"], json!(true), "{told}");
+    world.held.send_replace(None);
+    let store = world.company.store();
+    until(async || store.task(task).await.unwrap().unwrap().pending.is_empty()).await;
+    let spawn = store.spawn(run.actor.spawn).await.unwrap().unwrap();
+    let brief = async || world.company.brief(&spawn, &store.task(task).await.unwrap().unwrap()).await.unwrap().message;
+    let first = brief().await;
+    assert!(first.contains("conflict markers") && first.contains("src/greet.py"), "{first}");
+    let evidence = world.company.evidence(&store.task(task).await.unwrap().unwrap()).await;
+    assert_eq!(evidence["last_results"][0]["about"], json!(["src/greet.py"]));
+    world.pass(1);
+    world.call(&run, "commit", json!({ "message": "fix(greet): join what the target has" })).await;
+    assert!(!brief().await.contains("conflict markers"), "it was resolved");
+}
+
+/// Waits until something is so.
+async fn until(is_so: impl AsyncFn() -> bool) {
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(30);
+    while !is_so().await {
+        assert!(tokio::time::Instant::now() < deadline, "it never came");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use axum::Router;
@@ -17,6 +18,7 @@ use roboco_domain::command::{Actor, AgentActor, SystemCommand};
 use roboco_domain::effect::{Effect, EffectResult};
 use roboco_domain::id::{CorrelationId, ProjectId, SpawnId, TaskId};
 use roboco_domain::known::Known;
+use roboco_domain::limits;
 use roboco_domain::project::Access;
 use roboco_domain::roster::Roster;
 use roboco_domain::snapshot::TreeFact;
@@ -29,6 +31,7 @@ use roboco_store::{OpenOptions, SqlStore};
 use secrecy::ExposeSecret;
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use tokio::sync::watch;
 use tower::ServiceExt;
 use uuid::Uuid;
 
@@ -70,6 +73,8 @@ pub(crate) struct World {
     pub(crate) gateway: Gateway,
     pub(crate) router: Router,
     pub(crate) clock: Arc<TestClock>,
+    /// The kind of effect that takes its time, if one does.
+    pub(crate) held: watch::Sender<Option<&'static str>>,
     pub(crate) _folder: TempDir,
 }
 
@@ -90,17 +95,27 @@ pub(crate) struct Answer {
 
 impl World {
     pub(crate) async fn new() -> Self {
+        Self::waiting_for(limits::VERB_WAIT).await
+    }
+
+    /// A company whose verbs wait only so long for their effects.
+    pub(crate) async fn waiting_for(wait: Duration) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let url = format!("sqlite://{}", folder.path().join("roboco.db").display());
         let store = Arc::new(SqlStore::open(OpenOptions::new(url)).await.unwrap());
         let roster = Roster::parse(roboco_store::Store::company(&*store), ROSTER).unwrap();
         let clock = Arc::new(TestClock(AtomicI64::new(1_800_000_000_000)));
         let prompts = Prompts::load([("base.md".to_owned(), "be good".to_owned())].into()).unwrap();
-        let company = Arc::new(Company::new(store, Arc::new(roster), Arc::clone(&clock) as Arc<dyn Clock>, Arc::new(FakeRepos), prompts));
+        let clocked = Arc::clone(&clock) as Arc<dyn Clock>;
+        let company = Arc::new(Company::new(store, Arc::new(roster), clocked, Arc::new(FakeRepos), prompts).waiting_for(wait));
         let mut intents = company.signals().take_intents().unwrap();
         let worker = Arc::clone(&company);
+        let (held, mut holds) = watch::channel(None);
         tokio::spawn(async move {
             while let Some(intended) = intents.recv().await {
+                if holds.wait_for(|kind| *kind != Some(intended.effect.kind())).await.is_err() {
+                    return;
+                }
                 let result = result_of(&intended.effect);
                 let settle = SystemCommand::Settle { intent: intended.intent, effect: Box::new(intended.effect), result };
                 worker.execute_system(settle).await.unwrap();
@@ -108,7 +123,7 @@ impl World {
         });
         let gateway = Gateway::new(Arc::clone(&company), Keys::generate().unwrap());
         let router = gateway.router();
-        let world = Self { company, gateway, router, clock, _folder: folder };
+        let world = Self { company, gateway, router, clock, held, _folder: folder };
         let input = ProjectInput { origin: "/srv/greeter".into(), cell: "backend".into(), ..ProjectInput::default() };
         let added = world.company.add_project(Actor::Ceo(world.company.ceo()), input).await.unwrap();
         assert!(matches!(added, Executed::Accepted { .. }), "{added:?}");
@@ -221,7 +236,7 @@ fn result_of(effect: &Effect) -> EffectResult {
     match effect {
         Effect::CutBranch { .. } => EffectResult::BranchCut { base: oid('a'), head: oid('a'), tree: None },
         Effect::Commit { .. } => EffectResult::Committed { oid: oid('c'), tree: oid('d'), files: vec!["greet.py".into()] },
-        Effect::Sync { .. } => EffectResult::Synced { head: oid('c'), tree: oid('d') },
+        Effect::Sync { .. } => EffectResult::SyncConflict { paths: vec!["src/greet.py".into()] },
         Effect::RunGate { .. } => {
             EffectResult::Gate { verdict: GateVerdict::Failed, summary: "test: failed".into(), tail: Some("1 failed".into()) }
         }

@@ -15,14 +15,17 @@ const SQLITE_FULL: &[&str] = &["13", "4874"];
 /// PostgreSQL's code for a disk without room.
 const POSTGRES_FULL: &str = "53100";
 
+/// Nothing else helps then, and nothing but that is needed.
+const FREE_ROOM: &str = "the disk of the database is full: free some room there, then it goes on by itself";
+
 /// The fault as callers see it.
 pub(super) fn fault(error: DbErr) -> StoreFault {
     if is_full(&error) {
         // Both databases take back what they were writing, and accept it again as soon as there is room.
         let message = format!("its disk is full ({error}): nothing was written; free some room, then it goes on by itself");
-        return StoreFault { retryable: true, message };
+        return StoreFault { retryable: true, message, remedy: Some(FREE_ROOM) };
     }
-    StoreFault { retryable: is_passing(&error), message: error.to_string() }
+    StoreFault { retryable: is_passing(&error), message: error.to_string(), remedy: None }
 }
 
 /// Whether the disk of the database has no room left.
@@ -32,7 +35,7 @@ pub(super) fn is_full(error: &DbErr) -> bool {
 
 /// A row that this version of the program cannot read.
 pub(super) fn unreadable(what: &str, cause: impl std::fmt::Display) -> StoreFault {
-    StoreFault { message: format!("a stored {what} cannot be read: {cause}"), retryable: false }
+    StoreFault { message: format!("a stored {what} cannot be read: {cause}"), retryable: false, remedy: None }
 }
 
 /// Whether a row with the same key was there already.

@@ -112,7 +112,7 @@ impl LaneSender {
 }
 
 fn closed() -> StoreFault {
-    StoreFault { message: "the database was closed".into(), retryable: false }
+    StoreFault { message: "the database was closed".into(), retryable: false, remedy: None }
 }
 
 /// Whether memory is known to be what the database holds.
@@ -294,9 +294,15 @@ impl Lane {
             Some(row) if row.epoch == super::rows::stored(mine) => Ok(()),
             Some(row) => {
                 error!(leader = row.holder, "another process leads this company now; nothing more is written from here");
-                Err(StoreFault { message: format!("{} leads this company now; stop this process", row.holder), retryable: false })
+                Err(StoreFault {
+                    message: format!("{} leads this company now; stop this process", row.holder),
+                    retryable: false,
+                    remedy: None,
+                })
             }
-            None => Err(StoreFault { message: "the row of the leader is missing; restore a backup".into(), retryable: false }),
+            None => {
+                Err(StoreFault { message: "the row of the leader is missing; restore a backup".into(), retryable: false, remedy: None })
+            }
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The steps of the schema. They only append: a step that was released is never edited, a later one mends it.
 
 mod m0001_first_tables;
+mod m0002_effects_of_a_task;
 
 use sea_orm_migration::{MigrationTrait, MigratorTrait};
 
@@ -9,6 +10,6 @@ pub(super) struct Steps;
 
 impl MigratorTrait for Steps {
     fn migrations() -> Vec<Box<dyn MigrationTrait>> {
-        vec![Box::new(m0001_first_tables::FirstTables)]
+        vec![Box::new(m0001_first_tables::FirstTables), Box::new(m0002_effects_of_a_task::EffectsOfATask)]
     }
 }

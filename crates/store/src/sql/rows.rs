@@ -19,7 +19,7 @@ use uuid::Uuid;
 
 use super::entity::{agent_seat, attempt, event, inbox, intent, project, replay, spawn, task, transcript};
 use super::fault::unreadable;
-use crate::{Attempt, Block, CommitRequest, EventRow, OpenIntent, Replay, StoreFault};
+use crate::{Attempt, Block, CommitRequest, EndedEffect, EventRow, OpenIntent, Replay, StoreFault};
 
 /// Version of the shape of an event's data.
 const EVENT_SCHEMA: i64 = 1;
@@ -40,8 +40,11 @@ pub(super) fn clean(text: &str) -> String {
 }
 
 pub(super) fn to_json<T: Serialize>(what: &str, value: &T) -> Result<String, StoreFault> {
-    serde_json::to_string(value)
-        .map_err(|cause| StoreFault { message: format!("a {what} cannot be written as JSON: {cause}"), retryable: false })
+    serde_json::to_string(value).map_err(|cause| StoreFault {
+        message: format!("a {what} cannot be written as JSON: {cause}"),
+        retryable: false,
+        remedy: None,
+    })
 }
 
 pub(super) fn from_json<T: DeserializeOwned>(what: &str, text: &str) -> Result<T, StoreFault> {
@@ -218,6 +221,13 @@ pub(super) fn open_intent(row: &intent::Model) -> Result<OpenIntent, StoreFault>
         attempts: u32::try_from(row.attempts).unwrap_or(u32::MAX),
         not_before: Timestamp::from_millis(row.not_before),
     })
+}
+
+/// None while it is open.
+pub(super) fn ended_effect(row: &intent::Model) -> Result<Option<EndedEffect>, StoreFault> {
+    let (Some(result), Some(at)) = (&row.result, row.settled_at) else { return Ok(None) };
+    let (effect, result) = (from_json("effect", &row.payload)?, from_json("result", result)?);
+    Ok(Some(EndedEffect { effect, result, at: Timestamp::from_millis(at) }))
 }
 
 pub(super) fn replay_row(company: CompanyId, it: &Replay, at: Timestamp) -> replay::Model {

@@ -8,7 +8,7 @@ use roboco_domain::id::{InboxNumber, TaskNumber};
 use roboco_domain::snapshot::NextNumbers;
 use roboco_domain::spawn::{Epoch, Seat, SpawnState};
 use roboco_domain::task::{PartState, Stage};
-use roboco_store::{CommitRequest, Committed, IntentState, OpenIntent, Replay, SqlStore, Store, TaskEvents};
+use roboco_store::{CommitRequest, Committed, EndedEffect, IntentState, OpenIntent, Replay, SqlStore, Store, TaskEvents};
 
 use crate::place::Place;
 use crate::sample::{
@@ -316,6 +316,10 @@ pub(crate) async fn a_settled_effect_keeps_its_first_result(place: &Place) {
         assert!(is_committed(store.commit(request).await.unwrap()));
         assert_eq!(store.intent(wanted.intent).await.unwrap(), IntentState::Settled(Box::new(wanted.effect.clone()), outcome()));
     }
+    let ended = EndedEffect { effect: wanted.effect.clone(), result: outcome(), at: NOW };
+    assert_eq!(store.ended_effects(task.id, NOW, 9).await.unwrap(), vec![ended]);
+    assert_eq!(store.ended_effects(task.id, later(1), 9).await.unwrap(), vec![], "it ended before");
+    assert_eq!(store.ended_effects(created(&store).await.id, NOW, 9).await.unwrap(), vec![], "it is of another task");
     assert_eq!(store.open_intents().await.unwrap(), vec![]);
     store.retry_intent(wanted.intent, 4, later(90_000), "late").await.unwrap();
     assert_eq!(store.intent(wanted.intent).await.unwrap(), IntentState::Settled(Box::new(wanted.effect.clone()), outcome()));

@@ -73,6 +73,7 @@ async fn write_until_refused(store: &SqlStore, task: Arc<Task>) -> (Arc<Task>, S
 fn says_what_to_do(fault: &StoreFault) {
     let text = fault.to_string();
     assert!(text.starts_with("database: its disk is full (") && text.contains("free some room"), "{text}");
+    assert!(fault.remedy.is_some_and(|remedy| remedy.contains("free some room")), "people are told what to do: {fault:?}");
     assert!(fault.retryable, "it passes as soon as there is room");
 }
 
