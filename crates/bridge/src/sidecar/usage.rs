@@ -47,8 +47,17 @@ pub(super) struct Usage {
     by_tool: BTreeMap<String, u32>,
     /// Tool and arguments of the last calls.
     calls: VecDeque<(String, String)>,
+    /// Whether the last call was one too many of the same.
+    repeats: Repeats,
     tools: VecDeque<(String, Closing)>,
     stop_attempts: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Repeats {
+    Yes,
+    #[default]
+    No,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,18 +73,22 @@ impl Usage {
         self.total = self.total.saturating_add(1);
         let name = if self.by_tool.len() < TOOLS || self.by_tool.contains_key(tool) { tool } else { "other" };
         *self.by_tool.entry(name.to_owned()).or_default() += 1;
+        self.repeats = Repeats::No;
         if !DISCOVERY.contains(&tool) {
-            push(&mut self.calls, (tool.to_owned(), called.args_hash), LOOP_WINDOW);
+            let call = (tool.to_owned(), called.args_hash);
+            let before = self.calls.iter().rev().take(LOOP_WINDOW - 1).filter(|other| **other == call).count();
+            if before + 1 >= LOOP_CALLS {
+                self.repeats = Repeats::Yes;
+            }
+            push(&mut self.calls, call, LOOP_WINDOW);
         }
     }
 
-    /// The budget and what is used of it. A loop is over as soon as the last calls differ again.
+    /// The budget and what is used of it. A loop is over with the next call that is another one.
     pub(super) fn budget(&self) -> Value {
-        let same = |one: &(String, String)| self.calls.iter().filter(|other| *other == one).count();
-        let looping = self.calls.back().is_some_and(|last| same(last) >= LOOP_CALLS);
         json!({
             "total": self.total, "by_tool": self.by_tool, "warn": self.total >= TOOL_CALLS_WARN, "halt": self.total >= TOOL_CALLS_STOP,
-            "loop": looping, "warn_threshold": TOOL_CALLS_WARN, "halt_threshold": TOOL_CALLS_STOP, "loop_threshold": LOOP_CALLS,
+            "loop": self.repeats == Repeats::Yes, "warn_threshold": TOOL_CALLS_WARN, "halt_threshold": TOOL_CALLS_STOP, "loop_threshold": LOOP_CALLS,
             "loop_window": LOOP_WINDOW, "loop_action": "halt",
         })
     }
@@ -139,6 +152,7 @@ mod tests {
     fn the_same_tool_with_the_same_arguments_is_a_loop_until_others_follow() {
         let mut usage = Usage::default();
         assert_eq!([1, 2, 3].map(|_| call(&mut usage, "Bash", "a")), [false, false, true]);
+        assert!(!call(&mut usage, "evidence", "a"), "a loop condemned a look");
         assert!(!call(&mut usage, "Bash", "b"), "a loop condemned a later call");
         // Three tools without arguments are no loop, and looking is none however often.
         let mut usage = Usage::default();

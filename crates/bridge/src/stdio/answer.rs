@@ -52,9 +52,9 @@ fn missing(called: Called<'_>, map: Payload) -> Payload {
 
 fn no_route(called: Called<'_>) -> Payload {
     let Called { verb, path, role, .. } = called;
-    let message = format!("there is no route for {verb} (role {role}): {path} is not known to the control plane");
+    let message = format!("no route for {verb} of the role {role}: the control plane does not know {path}");
     let text = "the control plane and this agent do not fit together; that is no fault of yours and repeating the call does not help";
-    refusal(called, Kind::InvalidState, &format!("no route: {message}"), &with_exits(called, text))
+    refusal(called, Kind::InvalidState, &message, &with_exits(called, text))
 }
 
 /// Brings errors of other shapes into the shape of an envelope; envelopes stay as they are.
