@@ -3,6 +3,7 @@
 //! The product runs as a process with its database on disk and every write durable; this process is the load. Figures are printed with
 //! their aims beside them and never judged: what a machine can do is no property of the code.
 
+mod bridge;
 mod company;
 mod leaf;
 mod load;
@@ -22,7 +23,7 @@ use clap::{Parser, ValueEnum};
 use place::Place;
 use server::Database;
 
-/// Measures the product: start-up, one leaf of work, hand-offs and verbs under load.
+/// Measures the product: the bridges of agents, start-up, one leaf of work, hand-offs and verbs under load.
 #[derive(Debug, Parser)]
 struct Arguments {
     /// The built product.
@@ -41,6 +42,8 @@ struct Arguments {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Part {
+    /// The servers of verbs inside sandboxes.
+    Bridge,
     /// Start-up and idle memory.
     Start,
     /// One leaf, and its hand-offs.
@@ -75,6 +78,12 @@ fn run(arguments: &Arguments) -> Result<()> {
     let began = Instant::now();
     let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     println!("{} on {processors} processors", binary.display());
+    if wanted(Part::Bridge) {
+        bridge::measure(&Place::new(&binary, Database::Sqlite)?, length)?;
+    }
+    if arguments.only == Some(Part::Bridge) {
+        return Ok(());
+    }
     for database in std::iter::once(Database::Sqlite).chain(arguments.postgres.clone().map(Database::Postgres)) {
         let place = Place::new(&binary, database)?;
         println!("\n== {} ==  data directory on {}, load average {}", place.database, place.file_system(), load_average());

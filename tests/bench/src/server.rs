@@ -96,10 +96,7 @@ impl Server {
 
     /// Memory that is really there, in MiB.
     pub(crate) fn resident_mib(&self) -> Result<f64> {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id()))?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("the kernel tells no VmRSS")?;
-        let kib: f64 = line.trim().trim_end_matches("kB").trim().parse()?;
-        Ok(kib / 1024.0)
+        memory_mib(self.process.id(), "VmRSS")
     }
 
     /// Processor time so far.
@@ -117,6 +114,14 @@ impl Drop for Server {
             eprintln!("process {} could not be killed: {error}", self.process.id());
         }
     }
+}
+
+/// A figure of a process's memory as the kernel names it, in MiB.
+pub(crate) fn memory_mib(pid: u32, name: &str) -> Result<f64> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    let kib: f64 = line.with_context(|| format!("the kernel tells no {name}"))?.trim().trim_end_matches("kB").trim().parse()?;
+    Ok(kib / 1024.0)
 }
 
 /// One question on a connection of its own, without anything that would have to be built first.

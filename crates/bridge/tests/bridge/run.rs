@@ -189,8 +189,8 @@ async fn what_cannot_start_says_why() {
         (vec!["run", "--", "/no/such/program"], 70),
         (vec!["run", "--", "echo", "{{door}}"], 64),
         (vec!["run"], 64),
-        (vec!["flow"], 64),
-        (vec!["sidecar"], 64),
+        (vec!["flow"], 78),
+        (vec!["sidecar"], 78),
         (vec![], 64),
     ] {
         let mut bridge = Bridge::start(&args, &[], Path::new("/"));
