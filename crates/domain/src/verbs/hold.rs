@@ -13,7 +13,6 @@ use super::{Subject, subject};
 use crate::command::{Actor, Fresh};
 use crate::event::Event;
 use crate::guard::GuardContext;
-use crate::id::IntentId;
 use crate::inbox::InboxKind;
 use crate::input::clamp;
 use crate::limits;
