@@ -5,13 +5,15 @@ use roboco_domain::id::CriterionNumber;
 use roboco_domain::input::clamp;
 use roboco_domain::limits;
 use roboco_domain::role::Role;
+use roboco_domain::roster::Roster;
 use roboco_domain::spawn::SpawnState;
 use roboco_domain::task::{GateVerdict, Shape, Stage, Task};
 use roboco_domain::vcs::Oid;
+use roboco_store::Store;
 use serde_json::{Map, Value, json};
 
-use crate::Company;
 use crate::fault::Fault;
+use crate::{Company, family};
 
 /// Characters of what is told about each work a task is a part of.
 const ABOVE_CHARS: usize = 1500;
@@ -44,15 +46,15 @@ impl Company {
                 "approach": p.approach,
                 "steps": p.steps.iter().map(|s| json!({ "title": s.title, "done": s.done })).collect::<Vec<_>>(),
             })),
-            "open_findings": self.findings(task, Which::Open),
+            "open_findings": findings(task, Which::Open),
             "checks": checks(task),
-            "last_results": self.last_results(task).await?,
-            "notes": self.journal(task),
+            "last_results": last_results(&*self.store, task).await?,
+            "notes": journal(&self.roster, task),
             "dependencies": dependencies,
-            "part_of": self.part_of(task).await?,
-            "parts": self.parts(task),
+            "part_of": part_of(&*self.store, task).await?,
+            "parts": parts(&self.roster, task),
             "cells_asked_for": task.cells,
-            "you_can_delegate_to": self.delegates(task),
+            "you_can_delegate_to": delegates(&self.roster, task),
         });
         let mut map = Map::new();
         map.insert("task_handoff".into(), without_empty(handoff));
@@ -79,7 +81,7 @@ impl Company {
             }
             None => Default::default(),
         };
-        let results = self.last_results(task).await.unwrap_or_else(|fault| {
+        let results = last_results(&*self.store, task).await.unwrap_or_else(|fault| {
             gaps.push(format!("what its effects came to could not be read: {fault}"));
             Vec::new()
         });
@@ -96,12 +98,12 @@ impl Company {
                 .map(|c| json!({ "commit": c.oid.short(), "subject": c.subject, "by": self.roster.slug(c.by), "files": c.files }))
                 .collect::<Vec<_>>(),
             "acceptance_criteria": criteria(task),
-            "parts": self.parts(task),
+            "parts": parts(&self.roster, task),
             "gate": checks(task),
             "last_results": results,
-            "findings": self.findings(task, Which::All),
+            "findings": findings(task, Which::All),
             "docs": task.docs.as_ref().map(|d| json!({ "files": d.files, "notes": d.notes })),
-            "notes": self.journal(task),
+            "notes": journal(&self.roster, task),
             "evidence_gaps": gaps,
         });
         match without_empty(pack) {
@@ -109,74 +111,74 @@ impl Company {
             _ => Map::new(),
         }
     }
+}
 
-    /// What was asked for further up, nearest first, and which criteria of it this task answers for.
-    async fn part_of(&self, task: &Task) -> Result<Vec<Value>, Fault> {
-        let mut below = task.id;
-        let mut told = Vec::new();
-        for above in self.ancestors(task).await? {
-            let covers = above.parts.iter().find(|p| p.id == below).map(|p| p.covers.as_slice()).unwrap_or_default();
-            told.push(without_empty(json!({
-                "task": above.number.to_string(),
-                "title": above.title,
-                "description": clamp(&above.description, ABOVE_CHARS),
-                "covers": covered(&above, covers),
-            })));
-            below = above.id;
-        }
-        Ok(told)
+/// What was asked for further up, nearest first, and which criteria of it this task answers for.
+async fn part_of(store: &dyn Store, task: &Task) -> Result<Vec<Value>, Fault> {
+    let mut below = task.id;
+    let mut told = Vec::new();
+    for above in family::ancestors(store, task).await? {
+        let covers = above.parts.iter().find(|p| p.id == below).map(|p| p.covers.as_slice()).unwrap_or_default();
+        told.push(without_empty(json!({
+            "task": above.number.to_string(),
+            "title": above.title,
+            "description": clamp(&above.description, ABOVE_CHARS),
+            "covers": covered(&above, covers),
+        })));
+        below = above.id;
     }
+    Ok(told)
+}
 
-    fn parts(&self, task: &Task) -> Vec<Value> {
-        let part = |p: &roboco_domain::task::Part| {
+fn parts(roster: &Roster, task: &Task) -> Vec<Value> {
+    let part = |p: &roboco_domain::task::Part| {
+        without_empty(json!({
+            "task": p.number.to_string(), "title": p.title, "team": p.team, "assignee": roster.slug(p.assignee), "state": p.state,
+            "covers": p.covers.iter().map(ToString::to_string).collect::<Vec<_>>(), "touches": p.touches,
+            "merged": p.merged.as_ref().map(Oid::short),
+        }))
+    };
+    task.parts.iter().map(part).collect()
+}
+
+/// Slugs of those whom the PM of assembled work can give parts to.
+fn delegates(roster: &Roster, task: &Task) -> Vec<String> {
+    let slugs = |role, team| roster.seats(role, team).map(|a| a.slug.clone()).collect::<Vec<_>>();
+    match task.shape {
+        Shape::Root => roster.cells().iter().flat_map(|c| slugs(Role::CellPm, &c.team)).collect(),
+        Shape::CellParent => slugs(Role::Developer, &task.team),
+        _ => Vec::new(),
+    }
+}
+
+/// What did not work since the last run for the task began, and was not mended since: whoever waited for it may have been told nothing.
+async fn last_results(store: &dyn Store, task: &Task) -> Result<Vec<Value>, Fault> {
+    let runs = store.spawns_of(task.id).await?;
+    let last = runs.iter().rev().find(|run| run.state == SpawnState::Ended).map_or(task.created_at, |run| run.intended_at);
+    let committed = task.delivery.commits.last().map_or(task.created_at, |commit| commit.at);
+    let since = last.max(task.stage_since).max(committed);
+    let ended = store.ended_effects(task.id, since, ENDED_EFFECTS).await?;
+    // Of each kind only the newest counts.
+    let newest = ended.iter().enumerate().filter(|(n, it)| ended.iter().take(*n).all(|newer| newer.effect.kind() != it.effect.kind()));
+    Ok(newest.filter_map(|(_, it)| failure(&it.effect, &it.result)).collect())
+}
+
+fn findings(task: &Task, which: Which) -> Vec<Value> {
+    task.findings
+        .iter()
+        .filter(|f| which == Which::All || f.is_open())
+        .map(|f| {
             without_empty(json!({
-                "task": p.number.to_string(), "title": p.title, "team": p.team, "assignee": self.roster.slug(p.assignee), "state": p.state,
-                "covers": p.covers.iter().map(ToString::to_string).collect::<Vec<_>>(), "touches": p.touches,
-                "merged": p.merged.as_ref().map(Oid::short),
+                "id": f.id.to_string(), "origin": f.origin, "round": f.round, "severity": f.severity, "status": f.status,
+                "criterion": f.criterion.map(|c| c.to_string()), "file": f.file, "line": f.line,
+                "expected": f.expected, "actual": f.actual, "fix": f.fix, "answer": f.answer,
             }))
-        };
-        task.parts.iter().map(part).collect()
-    }
+        })
+        .collect()
+}
 
-    /// Slugs of those whom the PM of assembled work can give parts to.
-    fn delegates(&self, task: &Task) -> Vec<String> {
-        let slugs = |role, team| self.roster.seats(role, team).map(|a| a.slug.clone()).collect::<Vec<_>>();
-        match task.shape {
-            Shape::Root => self.roster.cells().iter().flat_map(|c| slugs(Role::CellPm, &c.team)).collect(),
-            Shape::CellParent => slugs(Role::Developer, &task.team),
-            _ => Vec::new(),
-        }
-    }
-
-    /// What did not work since the last run for the task began, and was not mended since: whoever waited for it may have been told nothing.
-    async fn last_results(&self, task: &Task) -> Result<Vec<Value>, Fault> {
-        let runs = self.store.spawns_of(task.id).await?;
-        let last = runs.iter().rev().find(|run| run.state == SpawnState::Ended).map_or(task.created_at, |run| run.intended_at);
-        let committed = task.delivery.commits.last().map_or(task.created_at, |commit| commit.at);
-        let since = last.max(task.stage_since).max(committed);
-        let ended = self.store.ended_effects(task.id, since, ENDED_EFFECTS).await?;
-        // Of each kind only the newest counts.
-        let newest = ended.iter().enumerate().filter(|(n, it)| ended.iter().take(*n).all(|newer| newer.effect.kind() != it.effect.kind()));
-        Ok(newest.filter_map(|(_, it)| failure(&it.effect, &it.result)).collect())
-    }
-
-    fn findings(&self, task: &Task, which: Which) -> Vec<Value> {
-        task.findings
-            .iter()
-            .filter(|f| which == Which::All || f.is_open())
-            .map(|f| {
-                without_empty(json!({
-                    "id": f.id.to_string(), "origin": f.origin, "round": f.round, "severity": f.severity, "status": f.status,
-                    "criterion": f.criterion.map(|c| c.to_string()), "file": f.file, "line": f.line,
-                    "expected": f.expected, "actual": f.actual, "fix": f.fix, "answer": f.answer,
-                }))
-            })
-            .collect()
-    }
-
-    fn journal(&self, task: &Task) -> Vec<Value> {
-        task.journal.iter().map(|n| json!({ "by": self.roster.slug(n.by), "scope": n.scope, "text": n.text })).collect()
-    }
+fn journal(roster: &Roster, task: &Task) -> Vec<Value> {
+    task.journal.iter().map(|n| json!({ "by": roster.slug(n.by), "scope": n.scope, "text": n.text })).collect()
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -16,8 +16,8 @@ use roboco_store::{CommitRequest, Committed, IntentState, Replay, Resolved, Task
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
-use crate::Company;
 use crate::fault::Fault;
+use crate::{Company, family};
 
 /// What came of a command.
 #[derive(Debug)]
@@ -213,11 +213,11 @@ impl Company {
             (None, Body::System(_)) => None,
         };
         let (ancestors, dependencies) = match &task {
-            Some(task) => (self.ancestors(task).await?, self.briefs(&task.depends_on).await?),
+            Some(task) => (family::ancestors(&**store, task).await?, family::briefs(&**store, &task.depends_on).await?),
             None => (Vec::new(), Vec::new()),
         };
         let descendants = match (&task, &command.body) {
-            (Some(task), Body::Verb { call, .. }) if call.verb() == Verb::Cancel => self.descendants(task.id).await?,
+            (Some(task), Body::Verb { call, .. }) if call.verb() == Verb::Cancel => family::descendants(&**store, task.id).await?,
             _ => Vec::new(),
         };
         let actor_tasks = match &command.actor {

@@ -14,8 +14,8 @@ use roboco_store::Block;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::Company;
 use crate::fault::Fault;
+use crate::{Company, family};
 
 pub use events::{EventView, Names};
 
@@ -265,7 +265,7 @@ impl Company {
     /// A fault of the database.
     pub async fn task_row(&self, task: &Task) -> Result<TaskRow, Fault> {
         let project = self.store.project(task.project).await?;
-        let waits = match self.turn(task).await? {
+        let waits = match family::turn(&*self.store, &self.roster, task).await? {
             NextActor::Ceo(why) => Some(format!("the CEO: {why}")),
             NextActor::Waits(wait) => Some(wait.to_string()),
             NextActor::Agents(agents, verb) => {

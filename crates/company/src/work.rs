@@ -14,9 +14,9 @@ use roboco_domain::snapshot::Answer;
 use roboco_domain::task::Task;
 use roboco_domain::verb::Verb;
 
-use crate::Company;
 use crate::call::{Called, Request};
 use crate::fault::Fault;
+use crate::{Company, family};
 
 impl Company {
     /// Answers `give_me_work`: the task, the verb to call on it, and a briefing. Changes nothing.
@@ -72,7 +72,7 @@ impl Company {
     }
 
     async fn turn_of(&self, agent: AgentId, task: &Task) -> Result<Option<Verb>, Fault> {
-        Ok(match self.turn(task).await? {
+        Ok(match family::turn(&*self.store, &self.roster, task).await? {
             NextActor::Agents(agents, verb) if agents.contains(&agent) => Some(verb),
             NextActor::Agents(..) | NextActor::Company | NextActor::Ceo(_) | NextActor::Waits(_) | NextActor::Nobody => None,
         })

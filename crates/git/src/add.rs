@@ -107,7 +107,7 @@ impl Repos {
             std::fs::rename(&new, &dir).or_io("renaming", &new)?;
         }
         let store = Store { dir, ..store };
-        let tip = self.tip(&store, &Base { branch: store.default_branch.clone(), home: Home::Origin })?;
+        let tip = store.tip(&Base { branch: store.default_branch.clone(), home: Home::Origin })?;
         let warnings = self.oddities(&store, &tip).await?;
         Ok(Added { probe: Probe { tip, ..probe }, warnings })
     }

@@ -63,17 +63,17 @@ impl Repos {
             }
             Home::Store if reused => {}
             Home::Store => {
-                let tip = self.tip(&store, from)?;
+                let tip = store.tip(from)?;
                 let call = self.git.call(format!("cutting branch {branch}")).on(&store.dir);
                 call.args(["update-ref", "--no-deref", "-m", "cut", &own, tip.as_str(), &"0".repeat(tip.as_str().len())]).run().await?;
             }
         }
-        let head = self.branch_tip(&store, branch)?;
+        let head = store.branch_tip(branch)?;
         if !reused {
             // Nothing was committed on a branch that is this young, so nobody has to search it.
             self.set_known_requests(&store, branch, &head, Vec::new());
         }
-        let base = if reused { self.merge_base(&store, &self.tip(&store, from)?, &head).await? } else { head.clone() };
+        let base = if reused { self.merge_base(&store, &store.tip(from)?, &head).await? } else { head.clone() };
         match wanted {
             TreeFor::Author => {
                 self.ensure_tree(&store, &tree, Head::Branch(branch), &head).await?;
@@ -93,7 +93,7 @@ impl Repos {
         let store = self.store(project)?;
         let _lock = self.locks.lock(project, &TreeName::Branch(branch.clone()).slug()).await;
         let tree = self.ready_tree(&store, branch).await?;
-        let head = self.branch_tip(&store, branch)?;
+        let head = store.branch_tip(branch)?;
         let dirty = status::dirty(self.git.call("looking for changes").on_tree(&tree.admin, &tree.path), Untracked::Counts).await?;
         Ok(TreeState { tree: self.tree_of(&store, &head).await?, head, dirty, merging: tree.merging()? })
     }

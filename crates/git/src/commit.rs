@@ -90,7 +90,7 @@ impl Repos {
         let store = self.store(request.project)?;
         let _lock = self.locks.lock(request.project, &TreeName::Branch(request.branch.clone()).slug()).await;
         let tree = self.ready_tree(&store, &request.branch).await?;
-        let head = self.branch_tip(&store, &request.branch)?;
+        let head = store.branch_tip(&request.branch)?;
         if let Some(done) = self.earlier_commit(&store, &request.branch, &head, &request.key).await? {
             return self.describe(&store, done).await.map(CommitOutcome::Committed);
         }

@@ -104,7 +104,7 @@ impl Repos {
     /// `NoBranch` when the target does not exist.
     pub async fn log_graph(&self, project: ProjectId, target: &Base, count: usize) -> Result<String, GitError> {
         let store = self.store(project)?;
-        let tip = self.tip(&store, target)?;
+        let tip = store.tip(target)?;
         let call = self.git.call("drawing the history").on(&store.dir);
         let args = ["log", "--graph", "--no-color", "--no-decorate", "--abbrev=10", "--format=%h %s (%an)"];
         let bytes = call.args(args).arg(format!("--max-count={count}")).args([tip.as_str(), "--"]).run().await?;

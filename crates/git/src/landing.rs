@@ -83,7 +83,7 @@ impl Repos {
     pub async fn prepare_landing(&self, request: &LandingRequest) -> Result<Landing, GitError> {
         let store = self.store(request.project)?;
         self.refresh(&store, &request.target).await?;
-        let base = self.tip(&store, &request.target)?;
+        let base = store.tip(&request.target)?;
         if let Some((commit, tree)) = self.landed_before(&store, &base, request).await? {
             return Ok(Landing::AlreadyLanded { commit, tree });
         }

@@ -43,7 +43,7 @@ impl Repos {
         if freshness == Freshness::Fetch {
             self.refresh(&store, target).await?;
         }
-        let base = self.tip(&store, target)?;
+        let base = store.tip(target)?;
         let Merge { tree, conflicts } = self.merge(&store, &base, head).await?;
         let merge_tree = conflicts.is_empty().then_some(tree);
         Ok(Pinned { pin: Pin { base, head: head.clone(), merge_tree }, conflicts })
@@ -58,7 +58,7 @@ impl Repos {
         if freshness == Freshness::Fetch {
             self.refresh(&store, base).await?;
         }
-        self.tip(&store, base)
+        store.tip(base)
     }
 
     pub(crate) async fn merge(&self, store: &Store, into: &Oid, from: &Oid) -> Result<Merge, GitError> {
@@ -109,6 +109,6 @@ impl Repos {
     /// `NoBranch` when one of them does not exist.
     pub async fn is_up_to_date(&self, project: ProjectId, branch: &BranchName, target: &Base) -> Result<bool, GitError> {
         let store = self.store(project)?;
-        self.contains(&store, &self.branch_tip(&store, branch)?, &self.tip(&store, target)?).await
+        self.contains(&store, &store.branch_tip(branch)?, &store.tip(target)?).await
     }
 }

@@ -102,7 +102,7 @@ impl Repos {
             Answered::NoAccess(said) => Ok(Pushed::Refused(PushRefusal::NoAccess(said))),
             Answered::Moved => {
                 self.refresh(store, target).await?;
-                let tip = self.tip(store, target)?;
+                let tip = store.tip(target)?;
                 if self.contains(store, &tip, commit).await? {
                     Ok(Pushed::Landed)
                 } else if tip != *expected {
@@ -122,7 +122,7 @@ impl Repos {
         if tree.exists() {
             self.finish_step(store, &tree, branch).await?;
         }
-        let tip = self.branch_tip(store, branch)?;
+        let tip = store.branch_tip(branch)?;
         if tip != *expected {
             let landed = self.contains(store, &tip, commit).await?;
             return Ok(if landed { Pushed::Landed } else { Pushed::Moved });

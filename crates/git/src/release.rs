@@ -188,7 +188,7 @@ impl Repos {
         let head = read_optional(&tree.admin.join("HEAD"))?.unwrap_or_default();
         let parent = match (Oid::new(head.trim()), &tree.name) {
             (Ok(detached), _) => detached,
-            (Err(_), TreeName::Branch(branch)) => self.branch_tip(store, branch)?,
+            (Err(_), TreeName::Branch(branch)) => store.branch_tip(branch)?,
             (Err(_), TreeName::Review(_)) => return Err(GitError::broken("keeping unsaved work", "the tree's HEAD is damaged")),
         };
         self.snapshot(store, tree, &parent).await.map(Some)

@@ -129,6 +129,21 @@ pub(crate) enum Fetch<'a> {
     One { branch: &'a BranchName, also_as: Option<&'a BranchName> },
 }
 
+impl Store {
+    /// The tip of a base as it was last seen.
+    pub(crate) fn tip(&self, base: &Base) -> Result<Oid, GitError> {
+        let place = match base.home {
+            Home::Origin => "at the origin",
+            Home::Store => "in this project's repository",
+        };
+        refs::read(&self.dir, &base_ref(base))?.ok_or_else(|| Refusal::NoBranch { branch: base.branch.clone(), place }.into())
+    }
+
+    pub(crate) fn branch_tip(&self, branch: &BranchName) -> Result<Oid, GitError> {
+        self.tip(&Base { branch: branch.clone(), home: Home::Store })
+    }
+}
+
 impl Repos {
     /// Opens the repositories below `data` and creates the directories that are missing. What git processes of an earlier server still do
     /// is waited for; then lock files that are left belong to nobody and are removed. Only one process may have them open.
@@ -264,19 +279,6 @@ impl Repos {
             Home::Origin => self.fetch(store, Fetch::One { branch: &base.branch, also_as: None }).await,
             Home::Store => Ok(()),
         }
-    }
-
-    /// The tip of a base as it was last seen.
-    pub(crate) fn tip(&self, store: &Store, base: &Base) -> Result<Oid, GitError> {
-        let place = match base.home {
-            Home::Origin => "at the origin",
-            Home::Store => "in this project's repository",
-        };
-        refs::read(&store.dir, &base_ref(base))?.ok_or_else(|| Refusal::NoBranch { branch: base.branch.clone(), place }.into())
-    }
-
-    pub(crate) fn branch_tip(&self, store: &Store, branch: &BranchName) -> Result<Oid, GitError> {
-        self.tip(store, &Base { branch: branch.clone(), home: Home::Store })
     }
 
     pub(crate) fn remember_tree(&self, commit: &Oid, tree: &Oid) {

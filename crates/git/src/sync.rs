@@ -55,7 +55,7 @@ impl Repos {
             return Ok(SyncOutcome::Conflict(listed.split('\0').filter(|path| !path.is_empty()).map(unhex).collect()));
         }
         self.refresh(&store, target).await?;
-        let (theirs, ours) = (self.tip(&store, target)?, self.branch_tip(&store, branch)?);
+        let (theirs, ours) = (store.tip(target)?, store.branch_tip(branch)?);
         if self.contains(&store, &ours, &theirs).await? {
             return Ok(SyncOutcome::UpToDate);
         }
@@ -95,7 +95,7 @@ impl Repos {
         if tree.merging()?.is_none() {
             return Ok(None);
         }
-        let head = self.branch_tip(&store, branch)?;
+        let head = store.branch_tip(branch)?;
         let (kept, _) = self.snapshot(&store, &tree, &head).await?;
         // With everything that is now safe in the index, going back also takes away the files that were new.
         let call = self.git.call("giving up a merge").on_tree(&tree.admin, &tree.path);

@@ -264,7 +264,7 @@ impl Repos {
     /// Finishes or forgets what an interrupted call had begun.
     pub(crate) async fn finish_step(&self, store: &Store, tree: &Tree, branch: &BranchName) -> Result<(), GitError> {
         let Some(step) = tree.step()? else { return Ok(()) };
-        let tip = self.branch_tip(store, branch)?;
+        let tip = store.branch_tip(branch)?;
         match step {
             Step::Commit { new } if tip == new => {
                 promote_draft(tree)?;

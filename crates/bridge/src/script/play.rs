@@ -24,7 +24,7 @@ pub(super) struct Play {
 
 /// A step, and when it is taken.
 #[derive(Debug, Deserialize)]
-#[serde(try_from = "RawStep")]
+#[serde(try_from = "Map<String, Value>")]
 pub(super) struct Cued {
     /// An expression over the brief and the last envelope; the step is left out unless it is true.
     pub(super) when: Option<String>,
@@ -91,14 +91,18 @@ struct RawStep {
     crash: Option<bool>,
     flood_mb: Option<u64>,
     hang: Option<bool>,
-    when: Option<String>,
 }
 
-impl TryFrom<RawStep> for Cued {
+impl TryFrom<Map<String, Value>> for Cued {
     type Error = String;
 
-    fn try_from(mut raw: RawStep) -> Result<Self, String> {
-        let when = raw.when.take();
+    fn try_from(mut fields: Map<String, Value>) -> Result<Self, String> {
+        let when = match fields.remove("when") {
+            None => None,
+            Some(Value::String(expression)) => Some(expression),
+            Some(_) => return Err("the when of a step is an expression".into()),
+        };
+        let raw: RawStep = serde_json::from_value(Value::Object(fields)).map_err(|error| error.to_string())?;
         Ok(Self { when, step: Step::try_from(raw)? })
     }
 }
@@ -108,7 +112,7 @@ impl TryFrom<RawStep> for Step {
 
     fn try_from(raw: RawStep) -> Result<Self, String> {
         let kind = "a step is exactly one of call, write, run, pause_ms, crash, flood_mb, hang";
-        let RawStep { call, args, accept, write, file, text, run, expect, pause_ms, crash, flood_mb, hang, when: _ } = raw;
+        let RawStep { call, args, accept, write, file, text, run, expect, pause_ms, crash, flood_mb, hang } = raw;
         let kinds =
             [call.is_some(), write.is_some(), run.is_some(), pause_ms.is_some(), crash.is_some(), flood_mb.is_some(), hang.is_some()];
         if kinds.iter().filter(|given| **given).count() != 1 {
