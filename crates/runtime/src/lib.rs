@@ -54,6 +54,8 @@ pub struct RuntimeConfig {
     pub play: Option<(PathBuf, PathBuf)>,
     /// Memory of one agent's sandbox, in bytes.
     pub memory_bytes: Option<u64>,
+    /// Processes and threads in one agent's sandbox.
+    pub pids: u64,
     /// Whether agents may reach the network of this host.
     pub network: NetworkAccess,
 }

@@ -189,6 +189,7 @@ impl World {
             )]),
             play: Some((self.path("play.toml"), self.dir.path().to_owned())),
             memory_bytes: None,
+            pids: 1024,
             network: NetworkAccess::Door,
         };
         let parts =
