@@ -130,7 +130,7 @@ impl Runtime {
         let (stop, stopped) = watch::channel(false);
         boot::clean_up(&shared).await?;
         let executor = executor::Executor::new(Arc::clone(&shared)).await?;
-        let supervisor = supervisor::Supervisor::new(Arc::clone(&shared));
+        let supervisor = supervisor::Supervisor::new(Arc::clone(&shared)).await?;
         let mut running = JoinSet::new();
         running.spawn(named("executor", executor.run(stopped.clone())));
         running.spawn(named("supervisor", supervisor.run(stopped.clone())));
