@@ -9,6 +9,7 @@ mod effects;
 mod executor;
 mod gate;
 mod home;
+mod housekeeping;
 mod launch;
 mod limits;
 mod record;
@@ -134,7 +135,7 @@ impl Runtime {
         let mut running = JoinSet::new();
         running.spawn(named("executor", executor.run(stopped.clone())));
         running.spawn(named("supervisor", supervisor.run(stopped.clone())));
-        running.spawn(named("janitor", boot::keep_house(shared, stopped)));
+        running.spawn(named("janitor", housekeeping::keep_house(shared, stopped)));
         Ok(Self { stop, parts: running })
     }
 
