@@ -3,7 +3,7 @@
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 
 /// A line without its line end.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct RawLine {
     /// At most the reader's cap.
     pub(crate) bytes: Vec<u8>,
@@ -15,23 +15,24 @@ pub(crate) struct RawLine {
 pub(crate) struct Lines<R> {
     source: BufReader<R>,
     cap: usize,
+    /// The beginning of a line whose end has not come yet.
+    begun: Option<RawLine>,
 }
 
 impl<R: AsyncRead + Unpin> Lines<R> {
     pub(crate) fn new(source: R, cap: usize) -> Self {
-        Self { source: BufReader::with_capacity(32 * 1024, source), cap }
+        Self { source: BufReader::with_capacity(32 * 1024, source), cap, begun: None }
     }
 
-    /// The next line; a last one without a line end counts. `None` at the end of the stream.
+    /// The next line; a last one without a line end counts. `None` at the end of the stream. A wait that is given up loses nothing: the
+    /// next one goes on with the line.
     pub(crate) async fn next(&mut self) -> std::io::Result<Option<RawLine>> {
-        let mut line = RawLine { bytes: Vec::new(), dropped: 0 };
-        let mut seen = Seen::Nothing;
         loop {
             let chunk = self.source.fill_buf().await?;
             if chunk.is_empty() {
-                return Ok(matches!(seen, Seen::Bytes).then_some(line));
+                return Ok(self.begun.take());
             }
-            seen = Seen::Bytes;
+            let line = self.begun.get_or_insert_default();
             let end = chunk.iter().position(|byte| *byte == b'\n');
             let text = &chunk[..end.unwrap_or(chunk.len())];
             let fits = text.len().min(self.cap - line.bytes.len());
@@ -40,19 +41,16 @@ impl<R: AsyncRead + Unpin> Lines<R> {
             let used = end.map_or(chunk.len(), |at| at + 1);
             self.source.consume(used);
             if end.is_some() {
-                return Ok(Some(line));
+                return Ok(self.begun.take());
             }
         }
     }
 }
 
-enum Seen {
-    Nothing,
-    Bytes,
-}
-
 #[cfg(test)]
 mod tests {
+    use tokio::io::AsyncWriteExt;
+
     use super::*;
 
     async fn all(input: &[u8], cap: usize) -> Vec<(String, u64)> {
@@ -77,6 +75,31 @@ mod tests {
             let expected: Vec<_> = expected.into_iter().map(|(text, cut)| (text.to_owned(), cut)).collect();
             assert_eq!(all(input.as_bytes(), 5).await, expected, "{input:?}");
         }
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn a_wait_that_is_given_up_in_the_middle_of_a_line_loses_nothing() {
+        let (mut writer, reader) = tokio::io::duplex(8 * 1024);
+        let mut lines = Lines::new(reader, 1024 * 1024);
+        let long: Vec<u8> = (0..100 * 1024).map(|n: u32| b'a' + u8::try_from(n % 26).unwrap()).collect();
+        let mut given_up = 0;
+        for piece in long.chunks(5000) {
+            writer.write_all(piece).await.unwrap();
+            // Everything that was written is taken, and then nothing more comes.
+            let begun = tokio::select! {
+                biased;
+                line = lines.next() => Some(line.unwrap()),
+                () = tokio::task::yield_now() => None,
+            };
+            assert_eq!(begun, None);
+            given_up += 1;
+        }
+        assert!(given_up > 10);
+        writer.write_all(b"\nnext\n").await.unwrap();
+        drop(writer);
+        assert_eq!(lines.next().await.unwrap().map(|line| (line.bytes == long, line.dropped)), Some((true, 0)));
+        assert_eq!(lines.next().await.unwrap().map(|line| line.bytes), Some(b"next".to_vec()));
+        assert_eq!(lines.next().await.unwrap(), None);
     }
 
     #[tokio::test(flavor = "current_thread")]

@@ -3,6 +3,7 @@
 //! Everything else is a constant beside the code it governs. Parts are handed to whoever needs them; no other crate knows this type.
 
 mod docs;
+mod memory;
 mod names;
 mod sources;
 
@@ -15,6 +16,7 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 
 pub(crate) use docs::reference;
+pub(crate) use memory::MemoryLimit;
 pub(crate) use sources::{ConfigError, Loaded, data_dir, load};
 
 /// Every setting.
@@ -97,7 +99,7 @@ impl Default for Pace {
 }
 
 /// Where agents are confined.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Sandbox {
     /// What makes sandboxes.
@@ -108,6 +110,25 @@ pub(crate) struct Sandbox {
     pub(crate) tool_dirs: Vec<PathBuf>,
     /// What an agent can reach. `door` is the company and nothing else; `host` is everything this machine reaches.
     pub(crate) network: Network,
+    /// Memory of one agent with everything it starts, like `6 GiB`; what goes over it is killed. `auto` is 4 GiB where control groups work
+    /// and no limit elsewhere, `none` is no limit. Where control groups do not work, a limit holds for each process alone; `roboco doctor`
+    /// tells which it is.
+    pub(crate) memory: MemoryLimit,
+    /// Processes and threads of one agent at the same time.
+    pub(crate) pids: u64,
+}
+
+impl Default for Sandbox {
+    fn default() -> Self {
+        Self {
+            driver: DriverKind::default(),
+            unconfined: Unconfined::default(),
+            tool_dirs: Vec::new(),
+            network: Network::default(),
+            memory: MemoryLimit::default(),
+            pids: 1024,
+        }
+    }
 }
 
 /// What makes sandboxes.

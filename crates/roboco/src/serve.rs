@@ -87,7 +87,7 @@ impl Running {
         let egress = agents::egress(here, &door)?;
         let sockets = here.data.sockets(&here.environment)?.join("door.sock");
         let driver = driver(here, &id.to_string())?;
-        let runtime_config = agents::runtime_config(here, company.roster(), &sockets, &data)?;
+        let runtime_config = agents::runtime_config(here, company.roster(), &sockets, &data, driver.memory_scope())?;
 
         let listeners = Listeners::open(config, &sockets).await?;
         let address = listeners.address();

@@ -1,15 +1,10 @@
-//! Adopt or remove: what an earlier process left is ended before anything new starts, and kept in order afterwards.
-
-use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+//! Adopt or remove: what an earlier process left is ended before anything new starts.
 
 use roboco_company::fault::Fault;
 use roboco_domain::command::SystemCommand;
-use roboco_domain::limits;
 use roboco_domain::outcome::Outcome;
 use roboco_domain::spawn::Usage;
 use roboco_sandbox::Removed;
-use tokio::sync::watch;
 
 use crate::Shared;
 
@@ -37,21 +32,4 @@ pub(crate) async fn clean_up(shared: &Shared) -> Result<(), Fault> {
         shared.company().execute_system(SystemCommand::SpawnEnded { spawn: spawn.id, outcome: ended, usage: Usage::default() }).await?;
     }
     Ok(())
-}
-
-/// Removes what is past its retention, every hour.
-pub(crate) async fn keep_house(shared: Arc<Shared>, mut stopped: watch::Receiver<bool>) {
-    const EVERY: Duration = Duration::from_secs(3600);
-    loop {
-        if let Err(error) = shared.company().store().prune(shared.now()).await {
-            tracing::warn!(%error, "old rows could not be removed; trying again later");
-        }
-        if let Err(error) = shared.parts.repos.empty_trash(limits::TRASH_KEEP, SystemTime::now()).await {
-            tracing::warn!(%error, "the trash could not be emptied; trying again later");
-        }
-        tokio::select! {
-            () = tokio::time::sleep(EVERY) => {}
-            () = crate::told_to_stop(&mut stopped) => return,
-        }
-    }
 }

@@ -8,11 +8,14 @@ use roboco_domain::limits;
 use roboco_domain::project::GateCommands;
 use roboco_domain::task::GateVerdict;
 use roboco_domain::vcs::Oid;
-use roboco_sandbox::{Access, Env, JobEnd, JobSpec, Labels, Limits, Mount};
+use roboco_sandbox::{Access, Env, JobEnd, JobSpec, Labels, Limits, Mount, SandboxError};
 use tokio::sync::Semaphore;
 
 use crate::Shared;
 use crate::effects::fault;
+
+/// How often a command that cannot be run is tried before a person must look.
+const TRIES: u32 = 3;
 
 /// What the checks said.
 pub(crate) struct Ran {
@@ -63,13 +66,8 @@ impl Gate {
                 masks: Vec::new(),
                 limits: Limits::JOB,
             };
-            let result = self
-                .shared
-                .parts
-                .driver
-                .run_job(&job, limits::GATE_STEP, limits::GATE_LOG_BYTES)
-                .await
-                .map_err(|e| Fault::passing(format!("{name} could not be run: {e}")))?;
+            let driver = &self.shared.parts.driver;
+            let result = a_few_times(name, || driver.run_job(&job, limits::GATE_STEP, limits::GATE_LOG_BYTES)).await?;
             let seconds = result.took.as_secs_f32();
             match result.end {
                 JobEnd::Code(0) => done.push(format!("{name} passed in {seconds:.1} s")),
@@ -84,9 +82,68 @@ impl Gate {
     }
 }
 
+/// Tries to run a command that may not be runnable right now. The fault lasts: what did not pass in these tries needs a person.
+async fn a_few_times<T, F>(name: &str, run: impl Fn() -> F) -> Result<T, Fault>
+where
+    F: Future<Output = Result<T, SandboxError>>,
+{
+    let mut tries = 0;
+    loop {
+        let error = match run().await {
+            Ok(result) => return Ok(result),
+            Err(error) => error,
+        };
+        tries += 1;
+        tracing::warn!(%error, tries, "the check {name} could not be run");
+        if tries >= TRIES {
+            return Err(Fault::lasting(format!("the checks cannot run, {name} was tried {tries} times: {error}")));
+        }
+        tokio::time::sleep(limits::OUTBOX_BACKOFF * 2u32.pow(tries - 1)).await;
+    }
+}
+
 fn failed(mut done: Vec<String>, text: String, output: &str) -> Ran {
     done.push(text);
     let skipped = output.chars().count().saturating_sub(limits::GATE_TAIL_CHARS);
     let tail = output.chars().skip(skipped).collect();
     Ran { verdict: GateVerdict::Failed, summary: done.join(", "), tail: Some(tail) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::time::Duration;
+
+    use tokio::time::Instant;
+
+    use super::*;
+
+    fn refused() -> SandboxError {
+        let (problem, remedy) = ("bubblewrap is not installed".into(), "Install it with `apt install bubblewrap`".into());
+        SandboxError::Refused { what: "this command".into(), problem, remedy }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn checks_that_cannot_run_ask_for_a_person_after_three_tries() {
+        let (started, tries) = (Instant::now(), Cell::new(0));
+        let fault = a_few_times("test", || async {
+            tries.set(tries.get() + 1);
+            Err::<(), _>(refused())
+        });
+        let fault = fault.await.unwrap_err();
+        assert_eq!(tries.get(), 3);
+        assert!(!fault.retryable, "it is not tried all over again");
+        assert!(fault.message.contains("apt install bubblewrap"), "{fault}");
+        assert!(started.elapsed() <= Duration::from_secs(10), "{:?}", started.elapsed());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn checks_that_can_run_again_in_time_run() {
+        let tries = Cell::new(0);
+        let ran = a_few_times("test", || async {
+            tries.set(tries.get() + 1);
+            if tries.get() < 3 { Err(refused()) } else { Ok(tries.get()) }
+        });
+        assert_eq!(ran.await.unwrap(), 3);
+    }
 }

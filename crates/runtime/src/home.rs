@@ -100,8 +100,8 @@ mod tests {
             ("a folder closed to its owner", |home, _| {
                 fs::create_dir_all(home.join(".roboco/mcp.json/closed"))?;
                 fs::write(home.join(".roboco/mcp.json/closed/file"), "mine")?;
-                fs::set_permissions(home.join(".roboco/mcp.json/closed"), Permissions::from_mode(0))?;
-                fs::set_permissions(home.join(".roboco"), Permissions::from_mode(0))
+                fs::set_permissions(home.join(".roboco/mcp.json/closed"), Permissions::from_mode(0o000))?;
+                fs::set_permissions(home.join(".roboco"), Permissions::from_mode(0o000))
             }),
         ];
         for (what, sabotage) in cases {

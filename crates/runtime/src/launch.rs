@@ -203,7 +203,7 @@ fn order(
             NetworkAccess::Door => Network::Door(door),
             NetworkAccess::Host => Network::Host { door: Some(door) },
         },
-        limits: Limits { memory_bytes: shared.config.memory_bytes, pids: Some(1024) },
+        limits: Limits { memory_bytes: shared.config.memory_bytes, pids: Some(shared.config.pids) },
         masks: Vec::new(),
         trust: if spawn.provider == roboco_providers::scripted::NAME { Trust::Own } else { Trust::Foreign },
         confinement: Some(confined),

@@ -9,6 +9,7 @@ mod effects;
 mod executor;
 mod gate;
 mod home;
+mod housekeeping;
 mod landings;
 mod launch;
 mod limits;
@@ -55,6 +56,8 @@ pub struct RuntimeConfig {
     pub play: Option<(PathBuf, PathBuf)>,
     /// Memory of one agent's sandbox, in bytes.
     pub memory_bytes: Option<u64>,
+    /// Processes and threads in one agent's sandbox.
+    pub pids: u64,
     /// Whether agents may reach the network of this host.
     pub network: NetworkAccess,
 }
@@ -129,11 +132,11 @@ impl Runtime {
         let (stop, stopped) = watch::channel(false);
         boot::clean_up(&shared).await?;
         let executor = executor::Executor::new(Arc::clone(&shared)).await?;
-        let supervisor = supervisor::Supervisor::new(Arc::clone(&shared));
+        let supervisor = supervisor::Supervisor::new(Arc::clone(&shared)).await?;
         let mut running = JoinSet::new();
         running.spawn(named("executor", executor.run(stopped.clone())));
         running.spawn(named("supervisor", supervisor.run(stopped.clone())));
-        running.spawn(named("janitor", boot::keep_house(shared, stopped)));
+        running.spawn(named("janitor", housekeeping::keep_house(shared, stopped)));
         Ok(Self { stop, parts: running })
     }
 

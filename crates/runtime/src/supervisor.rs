@@ -13,7 +13,7 @@ use roboco_domain::outcome::Outcome;
 use roboco_domain::parking::Parking;
 use roboco_domain::plan::{Manner, PlanInput, Policy, Start, Stop, plan};
 use roboco_domain::resume;
-use roboco_domain::spawn::{Spawn, Usage};
+use roboco_domain::spawn::Usage;
 use roboco_domain::time::Timestamp;
 use roboco_providers::Capability;
 use tokio::sync::{mpsc, watch};
@@ -39,15 +39,17 @@ pub(crate) struct Supervisor {
 }
 
 impl Supervisor {
-    pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        Self {
-            shared,
-            actors: JoinSet::new(),
-            orders: HashMap::new(),
-            by_task: HashMap::new(),
-            leaving: HashSet::new(),
-            parking: Parking::default(),
+    /// A supervisor that knows which providers refuse, from how the runs of the open tasks ended.
+    pub(crate) async fn new(shared: Arc<Shared>) -> Result<Self, Fault> {
+        let mut ended = Vec::new();
+        for task in shared.company().store().open_tasks().await?.iter().filter(|task| task.counters.spawns > 0) {
+            ended.extend(shared.company().store().spawns_of(task.id).await?);
         }
+        let parking = Parking::rebuilt(&ended);
+        for (provider, until) in parking.parked(shared.now()) {
+            tracing::info!(provider, until = until.millis(), "the provider is still parked");
+        }
+        Ok(Self { shared, actors: JoinSet::new(), orders: HashMap::new(), by_task: HashMap::new(), leaving: HashSet::new(), parking })
     }
 
     /// Runs until told to stop; then every agent gets time to end.
@@ -210,11 +212,11 @@ impl Supervisor {
         };
         self.orders.remove(&spawn);
         self.leaving.remove(&spawn);
-        if let Ok(Some(Spawn { provider, outcome: Some(outcome), .. })) = self.shared.company().store().spawn(spawn).await {
-            let now = self.shared.now();
-            self.parking.note(&provider, &outcome, now);
-            if let Some(until) = self.parking.parked(now).get(&provider) {
-                tracing::warn!(provider, outcome = outcome.word(), until = until.millis(), "the provider is parked");
+        if let Ok(Some(spawn)) = self.shared.company().store().spawn(spawn).await {
+            self.parking.note(&spawn);
+            if let Some(until) = self.parking.parked(self.shared.now()).get(&spawn.provider) {
+                let outcome = spawn.outcome.as_ref().map_or("unknown", Outcome::word);
+                tracing::warn!(provider = spawn.provider, outcome, until = until.millis(), "the provider is parked");
             }
         }
     }

@@ -17,7 +17,7 @@ use async_trait::async_trait;
 
 pub use error::SandboxError;
 pub use handle::{ClientInput, ClientIo, Ended, Sandbox};
-pub use process_driver::{ProcessDriver, Settings, Unconfined, program_mounts};
+pub use process_driver::{MemoryScope, ProcessDriver, Settings, Unconfined, program_mounts};
 pub use roboco_domain::frame::Exit;
 pub use spec::{Access, Env, JobSpec, Labels, Limits, Mount, Network, SandboxSpec, Trust};
 

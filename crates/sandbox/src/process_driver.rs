@@ -29,6 +29,7 @@ use crate::{
 };
 use bubblewrap::Place;
 use control_group::ControlGroups;
+pub use control_group::MemoryScope;
 pub use mounts::program_mounts;
 
 /// Name of the marker that holds a sandbox's name.
@@ -84,6 +85,11 @@ impl ProcessDriver {
     pub fn new(settings: Settings) -> Self {
         control_group::sweep();
         Self { settings, confinement: OnceCell::new(), warned: std::sync::Once::new(), last: Mutex::default() }
+    }
+
+    /// For what a limit on memory holds on this host.
+    pub fn memory_scope(&self) -> MemoryScope {
+        control_group::memory_scope()
     }
 
     /// The confinement for a piece of work, or why it may not run with it.

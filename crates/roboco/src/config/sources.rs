@@ -185,6 +185,8 @@ fn check(config: &Config, problems: &mut Vec<String>) {
     need(known, "`database.url` must be sqlite or postgres://user:password@host/name");
     need(config.runtime.max_spawns > 0, "`runtime.max_spawns` must be at least 1: pause the work instead");
     need(config.runtime.max_jobs > 0, "`runtime.max_jobs` must be at least 1");
+    need(config.sandbox.memory.is_enough(), "`sandbox.memory` must be at least 256 MiB: no client starts with less");
+    need(config.sandbox.pids >= 64, "`sandbox.pids` must be at least 64: a client alone has some dozens of threads");
     let claude = &config.providers.claude;
     need(!claude.command.trim().is_empty(), "`providers.claude.command` must name a program");
     let needs_key = matches!(claude.login, Login::Key | Login::Token);
@@ -262,7 +264,7 @@ mod tests {
 
     #[test]
     fn wrong_names_and_values_are_all_named_with_what_would_be_right() {
-        let cases: [(&str, Environment, &[&str]); 9] = [
+        let cases: [(&str, Environment, &[&str]); 12] = [
             (
                 "server = { prot = 1 }\nservre.host = \"x\"",
                 Environment::default(),
@@ -274,6 +276,9 @@ mod tests {
             ("", Environment::from([("ROBOCO_REDIS_URL", "x")]), &["ROBOCO_REDIS_URL no longer exists: there is no Redis"]),
             ("", Environment::from([("ROBOCO_PORT", "99999")]), &["ROBOCO_PORT", "server.port"]),
             ("sandbox.driver = \"docker\"", Environment::default(), &["sandbox.driver", "process"]),
+            ("sandbox.memory = \"4 bananas\"", Environment::default(), &["sandbox.memory", "6 GiB"]),
+            ("", Environment::from([("ROBOCO_SANDBOX__MEMORY", "4")]), &["ROBOCO_SANDBOX__MEMORY", "sandbox.memory", "6 GiB"]),
+            ("sandbox = { memory = \"4 MiB\", pids = 3 }", Environment::default(), &["sandbox.memory", "256 MiB", "sandbox.pids"]),
             ("routing.default = \"grok\"", Environment::default(), &["no client \"grok\"", "claude, scripted"]),
             ("database.url = \"mysql://u:s3cret@h/x\"\nruntime.max_spawns = 0", Environment::default(), &["database.url", "max_spawns"]),
         ];

@@ -15,6 +15,7 @@ use roboco_gateway::Gateway;
 use roboco_process::find_program;
 use roboco_providers::{claude, scripted, table};
 use roboco_runtime::{Door, LoginKind, NetworkAccess, ProviderConfig, RuntimeConfig};
+use roboco_sandbox::MemoryScope;
 use secrecy::SecretString;
 
 use super::company::{CompanyData, write_below};
@@ -97,7 +98,13 @@ pub(super) fn egress(here: &Here, door: &Arc<AgentsDoor>) -> Result<Egress, Fail
 ///
 /// # Errors
 /// A route names nobody, or the play cannot be written.
-pub(super) fn runtime_config(here: &Here, roster: &Roster, door: &Path, company: &CompanyData) -> Result<RuntimeConfig, Failure> {
+pub(super) fn runtime_config(
+    here: &Here,
+    roster: &Roster,
+    door: &Path,
+    company: &CompanyData,
+    memory: MemoryScope,
+) -> Result<RuntimeConfig, Failure> {
     let config = &here.loaded.config;
     let play = here.data.join("cache/play");
     write_below(&play, company.play())?;
@@ -111,7 +118,8 @@ pub(super) fn runtime_config(here: &Here, roster: &Roster, door: &Path, company:
         routes: routes(here, roster)?,
         providers: providers(here)?,
         play: company.play().next().is_some().then(|| (play.join("play.toml"), play)),
-        memory_bytes: None,
+        memory_bytes: config.sandbox.memory.bytes(memory),
+        pids: config.sandbox.pids,
         network: match config.sandbox.network {
             Network::Door => NetworkAccess::Door,
             Network::Host => NetworkAccess::Host,

@@ -82,7 +82,9 @@ where
 mod tests {
     use std::sync::{Arc, Mutex};
 
+    use futures::future::BoxFuture;
     use roboco_domain::effect::Effect;
+    use roboco_domain::id::ProjectId;
     use roboco_domain::vcs::BranchName;
     use tokio::sync::Semaphore;
     use uuid::Uuid;
@@ -90,16 +92,18 @@ mod tests {
     use super::*;
 
     fn effect(task: u128, intent: u128) -> Intended {
-        let (task, project) = (TaskId::new(Uuid::from_u128(task)), roboco_domain::id::ProjectId::new(Uuid::nil()));
+        let (task, project) = (TaskId::new(Uuid::from_u128(task)), ProjectId::new(Uuid::nil()));
         let branch: BranchName = "feature/backend/T-1".parse().unwrap();
         Intended { intent: IntentId::new(Uuid::from_u128(intent)), effect: Effect::CleanUp { task, project, branch } }
     }
 
+    type Work = Box<dyn Fn(Intended) -> BoxFuture<'static, ()>>;
+
     /// Queues whose effects wait for the gate, are then written down, and die when their number is 13.
-    fn queues() -> (Queues<impl Fn(Intended) -> futures::future::BoxFuture<'static, ()>>, Arc<Semaphore>, Arc<Mutex<Vec<u128>>>) {
+    fn queues() -> (Queues<Work>, Arc<Semaphore>, Arc<Mutex<Vec<u128>>>) {
         let (gate, done) = (Arc::new(Semaphore::new(0)), Arc::new(Mutex::new(Vec::new())));
         let (open, written) = (Arc::clone(&gate), Arc::clone(&done));
-        let work = move |intended: Intended| -> futures::future::BoxFuture<'static, ()> {
+        let work: Work = Box::new(move |intended| {
             let (open, written) = (Arc::clone(&open), Arc::clone(&written));
             Box::pin(async move {
                 open.acquire().await.unwrap().forget();
@@ -107,7 +111,7 @@ mod tests {
                 written.lock().unwrap().push(number);
                 assert_ne!(number, 13, "a bug");
             })
-        };
+        });
         (Queues::new(work), gate, done)
     }
 

@@ -5,6 +5,9 @@
 mod pause;
 mod world;
 
+use std::time::Duration;
+
+use roboco_domain::outcome::Outcome;
 use roboco_domain::task::{Hold, Stage};
 use world::{World, until};
 
@@ -88,6 +91,26 @@ async fn a_leaf_survives_deaths_of_the_control_plane() {
     for once in ["task.created", "task.started", "pr.opened", "task.handed_to_qa", "review.passed", "docs.recorded", "merge.landed"] {
         assert_eq!(kinds.iter().filter(|k| *k == once).count(), 1, "{once} in {kinds:?}");
     }
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_provider_that_refuses_is_left_alone_across_a_restart() {
+    let mut world = World::new().await;
+    world.start().await;
+    let task = world.create_task("Limited by its provider").await;
+    until("its run has ended", || world.runs(task), |runs| runs[..].first().is_some_and(|run| run.outcome.is_some())).await;
+    let Some(Outcome::RateLimited { until: Some(reset) }) = world.runs(task).await[0].outcome else {
+        panic!("{}", world.outcomes(task).await)
+    };
+    world.die().await;
+    world.start().await;
+    world.put_forward(Duration::from_secs(1800));
+    world.put_forward(Duration::from_secs(2400));
+    until("it is tried again", || world.runs(task), |runs| runs.len() > 1).await;
+    let second = world.runs(task).await[1].intended_at;
+    assert!(second >= reset, "the limit was run into again {:?} before its reset", reset.since(second));
+    assert_eq!(world.task(task).await.meter.strikes, 0);
     world.stop().await;
 }
 

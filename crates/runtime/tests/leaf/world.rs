@@ -47,6 +47,13 @@ when = { task = "Crash*", verb = "i_will_work_on" }
 steps = [{ crash = true }]
 [[play]]
 role = "developer"
+when = { task = "Limited*", verb = "i_will_work_on" }
+steps = [
+  { call = "i_will_work_on", args = { task_id = "{{ task }}", plan = "Ask the model", steps = [{ title = "Ask", description = "Ask the model for a greeting" }] } },
+  { call = "i_am_blocked", args = { task_id = "{{ task }}", reason = "The provider refuses until its limit resets", blocker_type = "provider_limit", retry_after_s = 3600 } },
+]
+[[play]]
+role = "developer"
 when = { task = "Linger*", verb = "i_will_work_on" }
 steps = [
   { call = "i_will_work_on", args = { task_id = "{{ task }}", plan = "Wait to be told", steps = [{ title = "Wait", description = "Wait until a file appears" }] } },
@@ -189,6 +196,7 @@ impl World {
             )]),
             play: Some((self.path("play.toml"), self.dir.path().to_owned())),
             memory_bytes: None,
+            pids: 1024,
             network: NetworkAccess::Door,
         };
         let parts =

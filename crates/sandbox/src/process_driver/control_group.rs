@@ -94,6 +94,21 @@ pub(super) fn sweep() {
     }
 }
 
+/// For what a limit on memory holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MemoryScope {
+    /// For a sandbox with everything in it.
+    Sandbox,
+    /// For each process: nobody counts them together.
+    Process,
+}
+
+/// For what a limit on memory holds here. Makes a group to see.
+pub(super) fn memory_scope() -> MemoryScope {
+    let probe = ControlGroups::create("probe", Limits { pids: None, ..Limits::JOB });
+    if probe.directories.is_empty() { MemoryScope::Process } else { MemoryScope::Sandbox }
+}
+
 /// How limits are enforced here, as a sentence.
 pub(super) fn describe() -> String {
     let probe = ControlGroups::create("probe", Limits::JOB);
