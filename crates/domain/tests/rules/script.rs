@@ -100,7 +100,7 @@ impl Play {
                 None
             }
             ["use", number] => {
-                self.task = *self.world.tasks.values().find(|t| t.number.to_string() == *number).map(|t| &t.id).unwrap();
+                self.task = self.numbered(number);
                 None
             }
             ["after", time] => {
@@ -111,17 +111,7 @@ impl Play {
                 self.effects = Effects::HeldBack;
                 None
             }
-            ["settle"] => {
-                self.effects = Effects::Settled;
-                let mut last = None;
-                while let Some(next) = self.world.open.first().cloned() {
-                    let settled = self.world.settle(&next);
-                    if next.effect.pending().is_some() {
-                        last = Some(settled.decision.answer.refusal.clone().map_or(Ok(settled), Err));
-                    }
-                }
-                last
-            }
+            ["settle"] => self.settle_all(),
             ["one"] => {
                 // Only the oldest effect comes to its result.
                 let next = self.world.open.first().cloned().unwrap();
@@ -137,17 +127,12 @@ impl Play {
                 None
             }
             ["tree", rest @ ..] => {
-                self.world.tree = match rest {
-                    ["clean"] => Known::Yes(Vec::new()),
-                    ["dirty", files @ ..] => Known::Yes(files.iter().map(|f| (*f).to_owned()).collect()),
-                    ["gone"] => Known::No,
-                    _ => Known::Unknown("the disk does not answer".into()),
-                };
+                self.world.tree = tree(rest);
                 None
             }
             ["submit"] => Some(self.system(SystemCommand::Submit { task: self.task })),
             ["done", number] => {
-                let part = *self.world.tasks.values().find(|t| t.number.to_string() == *number).map(|t| &t.id).unwrap();
+                let part = self.numbered(number);
                 scene::finish(&mut self.world, part);
                 None
             }
@@ -198,6 +183,23 @@ impl Play {
             events.retain(|kind| !matches!(*kind, "spawn.intended" | "spawn.started"));
         }
         Outcomes { refusal, accepted, events }
+    }
+
+    fn numbered(&self, number: &str) -> TaskId {
+        self.world.tasks.values().find(|t| t.number.to_string() == number).unwrap().id
+    }
+
+    /// Lets every open effect come to its result.
+    fn settle_all(&mut self) -> Option<Result<Accepted, Rejection>> {
+        self.effects = Effects::Settled;
+        let mut last = None;
+        while let Some(next) = self.world.open.first().cloned() {
+            let settled = self.world.settle(&next);
+            if next.effect.pending().is_some() {
+                last = Some(settled.decision.answer.refusal.clone().map_or(Ok(settled), Err));
+            }
+        }
+        last
     }
 
     /// Changes the row in a way that no command of this version does.
@@ -356,6 +358,16 @@ fn ending(words: &[&str], spawn: &roboco_domain::spawn::Spawn) -> Outcome {
         ["lost"] => Outcome::Lost,
         ["stopped"] => Outcome::Stopped { reason: "its part is over".into() },
         other => panic!("no ending {other:?}"),
+    }
+}
+
+/// What the worktree looks like from outside.
+fn tree(words: &[&str]) -> Known<Vec<String>> {
+    match words {
+        ["clean"] => Known::Yes(Vec::new()),
+        ["dirty", files @ ..] => Known::Yes(files.iter().map(|f| (*f).to_owned()).collect()),
+        ["gone"] => Known::No,
+        _ => Known::Unknown("the disk does not answer".into()),
     }
 }
 
