@@ -109,7 +109,7 @@ pub(crate) fn decide(cx: GuardContext<'_>, fresh: &crate::command::Fresh) -> Res
         Call::IWillWorkOn(args) => work::claim(cx, args, fresh),
         Call::OpenPr(args) => Ok(work::open_pr(cx, args)),
         Call::SyncBranch(_) => Ok(work::sync(cx, fresh)),
-        Call::Unclaim(_) => Ok(work::unclaim(cx)),
+        Call::Unclaim(_) => Ok(work::unclaim(cx, fresh)),
         Call::IAmDone(args) => done::submit(cx, args, fresh),
         Call::IAmBlocked(args) => Ok(hold::blocked(cx, args)),
         Call::Resume(_) => Ok(hold::resume(cx)),

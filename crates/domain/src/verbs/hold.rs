@@ -5,7 +5,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::review::inbox_item;
+use super::review::{inbox_item, leave_review};
 use super::work::working_next;
 use super::{Subject, subject};
 use crate::command::{Actor, Fresh};
@@ -153,7 +153,8 @@ pub(crate) fn cancel(cx: GuardContext<'_>, args: &Because, fresh: &Fresh) -> Dec
     let started = task.plan.is_some() || task.delivery.base.is_some();
     let decision = Decision::new(Answer::next("it is over; its branch is removed, unsaved work is kept under a rescue ref"))
         .event(Event::TaskCancelled { reason: clamp(&args.reason, limits::NOTES_CHARS).into_owned() })
-        .events(decide_inbox(cx, "cancelled"));
+        .events(decide_inbox(cx, "cancelled"))
+        .effects(leave_review(task, fresh));
     if !started {
         return decision;
     }
