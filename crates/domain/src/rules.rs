@@ -4,7 +4,7 @@
 
 use crate::guard::Guard;
 use crate::role::Role;
-use crate::task::{Hold, Resolver, Shape, Stage, Task};
+use crate::task::{Hold, PausedBy, Resolver, Shape, Stage, Task};
 use crate::verb::Verb;
 
 /// Which holds a rule tolerates.
@@ -146,14 +146,18 @@ pub fn verbs_for(rules: &RuleSet, role: Role, task: &Task) -> Vec<Verb> {
 /// Whether a hold can be lifted by this role.
 pub const fn lifts(role: Role, hold: &Hold) -> bool {
     match hold {
-        Hold::Blocked { resolver: Resolver::CellPm, .. } => matches!(role, Role::CellPm | Role::MainPm | Role::Ceo),
+        Hold::Blocked { resolver: Resolver::CellPm, .. } | Hold::Paused { by: PausedBy::Agent, .. } => {
+            matches!(role, Role::CellPm | Role::MainPm | Role::Ceo)
+        }
         Hold::Blocked { resolver: Resolver::MainPm, .. } => matches!(role, Role::MainPm | Role::Ceo),
-        Hold::Blocked { resolver: Resolver::Human, .. } | Hold::Paused { .. } => matches!(role, Role::Ceo),
+        Hold::Blocked { resolver: Resolver::Human, .. } | Hold::Paused { by: PausedBy::Human, .. } => matches!(role, Role::Ceo),
         Hold::Budget { .. } => false,
     }
 }
 
 const LEAVES: &[Shape] = &[Shape::Leaf, Shape::StandaloneLeaf];
+/// Work under a parent, which the PM who split it releases.
+const PARTS: &[Shape] = &[Shape::Leaf];
 const AUTHORING: &[Stage] = &[Stage::Working, Stage::SelfCheck];
 const OPEN: &[Stage] = &[
     Stage::Backlog,
@@ -230,14 +234,14 @@ pub const RULES: &[Rule] = rules! {
     IAmBlocked by [Documenter] on LEAVES, from &[Stage::Docs], Free, needs [HoldsLease, NothingUnderWay, ReasonGiven];
     Resume by [Documenter] on LEAVES, from &[Stage::Docs], Paused, needs [SameTeam, PausedByAgent];
 
-    Activate by [CellPm, MainPm] on LEAVES, from &[Stage::Backlog], Free, needs [SameTeam];
+    Activate by [CellPm, MainPm] on PARTS, from &[Stage::Backlog], Free, needs [SameTeam];
     Complete by [CellPm] on LEAVES, from &[Stage::PmReview], Free, needs [IsAssignee, SameTeam, PrOpen, NotesGiven];
     RequestChanges by [CellPm] on LEAVES, from &[Stage::PmReview], Free, needs [IsAssignee, SameTeam, NotMerging, FindingsGiven, BounceAllowed];
     Resume by [CellPm, MainPm] on LEAVES, from IN_FLIGHT, Paused, needs [SameTeam, PausedByAgent];
     Unblock by [CellPm, MainPm] on LEAVES, from IN_FLIGHT, Blocked, needs [SameTeam, LiftsHold, ReasonGiven];
     EscalateUp by [CellPm] on LEAVES, from IN_FLIGHT, FreeOrBlocked, needs [SameTeam, NothingUnderWay, RaisesHold, ReasonGiven];
     EscalateToCeo by [MainPm] on LEAVES, from IN_FLIGHT, FreeOrBlocked, needs [NothingUnderWay, RaisesHold, ReasonGiven];
-    Cancel by [CellPm, MainPm] on LEAVES, from OPEN_BEFORE_CEO, Any, needs [SameTeam, NotMerging, ReasonGiven];
+    Cancel by [CellPm, MainPm] on LEAVES, from OPEN_BEFORE_CEO, Any, needs [SameTeam, NotMerging, LiftsHold, ReasonGiven];
 
     Evidence by [Developer, Qa, Documenter, CellPm, MainPm, ProductOwner, HeadMarketing, Auditor, PrReviewer] on LEAVES,
         from Stage::ALL, Any, needs [];

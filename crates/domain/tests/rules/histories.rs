@@ -138,6 +138,8 @@ impl History<'_> {
             (NextActor::Agents(_, Verb::ClaimDocTask), Some(doc)) => {
                 (doc, if luck.is_multiple_of(3) { Verb::Commit } else { Verb::IDocumented })
             }
+            // What was set aside is sometimes given up.
+            (NextActor::Agents(_, Verb::Resume), _) if luck.is_multiple_of(8) => ("be-pm".to_owned(), Verb::Cancel),
             (NextActor::Agents(agents, verb), _) => {
                 let verb = match verb {
                     Verb::Complete if luck.is_multiple_of(4) => Verb::RequestChanges,
@@ -156,6 +158,7 @@ impl History<'_> {
                 let verb = match (&task.hold, task.stage) {
                     (Some(roboco_domain::task::Hold::Paused { .. }), _) => Verb::Resume,
                     (Some(_), _) => Verb::Unblock,
+                    (None, Stage::Backlog) => Verb::Activate,
                     (None, _) => {
                         if luck.is_multiple_of(4) {
                             Verb::Reject

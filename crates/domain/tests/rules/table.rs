@@ -69,7 +69,8 @@ const MOVES: &str = "
     fail / qa / none / qa>revision
     claim_doc_task / documenter / none / docs
     i_documented / documenter / none / docs>pm_review
-    activate / cell_pm main_pm ceo / none / backlog>ready
+    activate / ceo / none / backlog>ready
+    activate / cell_pm main_pm / none / backlog>ready
     complete / cell_pm / none / pm_review>ceo
     request_changes / cell_pm / none / pm_review>revision
     unblock / cell_pm / blocked cell_pm / ready working self_check qa docs gate pm_review revision
@@ -77,7 +78,8 @@ const MOVES: &str = "
     unblock / ceo / blocked cell_pm, blocked main_pm, blocked human / backlog ready working self_check qa docs gate pm_review ceo revision
     escalate_up / cell_pm / none, blocked cell_pm / ready working self_check qa docs gate pm_review revision
     escalate_to_ceo / main_pm / none, blocked cell_pm, blocked main_pm / ready working self_check qa docs gate pm_review revision
-    cancel / cell_pm main_pm / any / backlog>cancelled ready>cancelled working>cancelled self_check>cancelled qa>cancelled docs>cancelled gate>cancelled pm_review>cancelled revision>cancelled
+    cancel / cell_pm / none, paused agent, blocked cell_pm / backlog>cancelled ready>cancelled working>cancelled self_check>cancelled qa>cancelled docs>cancelled gate>cancelled pm_review>cancelled revision>cancelled
+    cancel / main_pm / none, paused agent, blocked cell_pm, blocked main_pm / backlog>cancelled ready>cancelled working>cancelled self_check>cancelled qa>cancelled docs>cancelled gate>cancelled pm_review>cancelled revision>cancelled
     cancel / ceo / any / backlog>cancelled ready>cancelled working>cancelled self_check>cancelled qa>cancelled docs>cancelled gate>cancelled pm_review>cancelled ceo>cancelled revision>cancelled
     note / developer qa documenter cell_pm main_pm product_owner head_marketing auditor pr_reviewer / any / all
     evidence / developer qa documenter cell_pm main_pm product_owner head_marketing auditor pr_reviewer / any / all
@@ -119,6 +121,10 @@ fn moves() -> Vec<Move> {
 /// Where a call must lead, if it is legal at all.
 fn wanted(moves: &[Move], role: Role, verb: Verb, shape: Shape, stage: Stage, hold: &str) -> Option<Stage> {
     let hold = if stage.is_terminal() { "none" } else { hold };
+    if verb == Verb::Activate && role != Role::Ceo && shape != Shape::Leaf {
+        // Only parts of split work are the PM's to release.
+        return None;
+    }
     let row = moves.iter().find(|m| {
         m.verb == verb
             && m.roles.contains(&role)
