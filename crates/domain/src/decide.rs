@@ -261,6 +261,14 @@ fn add_project(world: &Snapshot, actor: &Actor, new: &NewProject) -> Result<Deci
             Remedy::tell(format!("use one of {cells}")),
         ));
     }
+    let unread = new.protected_paths.iter().find_map(|pattern| Project::pattern_problem(pattern).map(|problem| (pattern, problem)));
+    if let Some((pattern, problem)) = unread {
+        return Err(Rejection::new(
+            Kind::IncompleteInput,
+            format!("{:?} protects no path: {problem}", crate::input::clamp(pattern, 120)),
+            Remedy::tell("write it like deploy/** or CODEOWNERS, or leave it out"),
+        ));
+    }
     let project = Project {
         id: new.id,
         company: world.company,
