@@ -56,7 +56,8 @@ impl Breaker {
         if row.recent.len() < cap as usize && !used_up {
             return Ok(());
         }
-        Err(open(key.verb, row.recent.len(), exits))
+        let shut = if used_up { Shut::ForThisRun { times: row.total } } else { Shut::ForNow { times: row.recent.len() } };
+        Err(open(key.verb, shut, exits))
     }
 
     /// Counts a refusal.
@@ -82,16 +83,40 @@ impl Breaker {
     }
 }
 
+/// How long a breaker stays open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shut {
+    /// Until its window is over.
+    ForNow {
+        /// Refusals within the window.
+        times: usize,
+    },
+    /// As long as the run lasts, unless its task moves.
+    ForThisRun {
+        /// Refusals of the whole run.
+        times: u32,
+    },
+}
+
+impl std::fmt::Display for Shut {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::ForNow { times } => {
+                let window = limits::BREAKER_WINDOW.as_secs();
+                write!(f, "{times} times within {window} seconds for the same reason; it is not run again for now")
+            }
+            Self::ForThisRun { times } => write!(f, "{times} times in this run; it stays shut for this run"),
+        }
+    }
+}
+
 /// The refusal of an open breaker.
-pub fn open(verb: Verb, times: usize, exits: &[Verb]) -> Rejection {
+pub fn open(verb: Verb, shut: Shut, exits: &[Verb]) -> Rejection {
     let others: Vec<Verb> = exits.iter().copied().filter(|v| *v != verb).collect();
     let listed = others.iter().map(|v| v.as_str()).collect::<Vec<_>>().join(", ");
     Rejection::new(
         Kind::CircuitOpen,
-        format!(
-            "{verb} was refused {times} times within {} seconds for the same reason; it is not run again for now",
-            limits::BREAKER_WINDOW.as_secs()
-        ),
+        format!("{verb} was refused {shut}"),
         Remedy { verb: others.first().copied(), text: format!("read the last refusal and do something else: {listed}") },
     )
 }

@@ -81,7 +81,7 @@ impl Fresh {
     pub const fn second_intent(&self) -> IntentId {
         IntentId::new(self.0[2])
     }
-    /// For the effect on the nth of many other tasks, counted from 0.
+    /// For the nth of many effects on other tasks, counted from 0.
     pub fn intent_of(&self, nth: usize) -> IntentId {
         IntentId::new(Uuid::new_v5(&self.0[2], &nth.to_be_bytes()))
     }

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use crate::command::{Actor, AgentActor, Body, Command, NewProject, SystemCommand};
+use crate::command::{Actor, AgentActor, Body, Command, Fresh, NewProject, SystemCommand};
 use crate::effect::{Effect, EffectResult};
 use crate::event::Event;
 use crate::guard::{Category, Guard, GuardContext, Miss, is_current};
@@ -64,7 +64,7 @@ fn decide_verb(rules: &RuleSet, world: &Snapshot, command: &Command, call: &Call
     }
     match call {
         Call::GiveMeWork(_) => return Ok(Decision::new(Answer::next("see the task"))),
-        Call::IAmIdle(_) => return idle(rules, world, &command.actor, call),
+        Call::IAmIdle(_) => return idle(rules, world, command, call),
         Call::CreateTask(args) => return verbs::create_task::create(world, &command.actor, args, &command.fresh),
         _ => {}
     }
@@ -193,7 +193,8 @@ fn check_guards(cx: GuardContext<'_>, rule: &OwnedRule, from: Category, to: Cate
 }
 
 /// Going idle: refused while the work the run was started for is still untouched; work in hand is set aside.
-fn idle(rules: &RuleSet, world: &Snapshot, actor: &Actor, call: &Call) -> Result<Decision, Rejection> {
+fn idle(rules: &RuleSet, world: &Snapshot, command: &Command, call: &Call) -> Result<Decision, Rejection> {
+    let actor = &command.actor;
     let answer = Answer { word: Some("idle"), ..Answer::next("end your turn") };
     let (Some(task), Actor::Agent(agent)) = (world.task.as_deref(), actor) else {
         return Ok(Decision::new(answer));
@@ -210,7 +211,7 @@ fn idle(rules: &RuleSet, world: &Snapshot, actor: &Actor, call: &Call) -> Result
             }
             _ => Event::TaskReleased { reason: "its holder went idle".into(), keeps_owner: true },
         };
-        return Ok(Decision::new(answer).event(event));
+        return Ok(Decision::new(answer).event(event).effects(verbs::review::leave_review(task, &command.fresh)));
     }
     let offered = world.spawn.as_ref().filter(|s| s.closed_by.is_none()).map(|s| s.verb);
     let cx = GuardContext { world, task, actor, call };
@@ -265,6 +266,14 @@ fn add_project(world: &Snapshot, actor: &Actor, new: &NewProject) -> Result<Deci
             Remedy::tell(format!("use one of {cells}")),
         ));
     }
+    let unread = new.protected_paths.iter().find_map(|pattern| Project::pattern_problem(pattern).map(|problem| (pattern, problem)));
+    if let Some((pattern, problem)) = unread {
+        return Err(Rejection::new(
+            Kind::IncompleteInput,
+            format!("{:?} protects no path: {problem}", crate::input::clamp(pattern, 120)),
+            Remedy::tell("write it like deploy/** or CODEOWNERS, or leave it out"),
+        ));
+    }
     let project = Project {
         id: new.id,
         company: world.company,
@@ -305,16 +314,16 @@ fn decide_system(world: &Snapshot, command: &Command, system: &SystemCommand) ->
         SystemCommand::RevokeSpawn { spawn, reason } => Ok(verbs::spawn::revoke(world, *spawn, reason)),
         SystemCommand::Settle { intent, effect, result } => Ok(verbs::settle::settle(world, task, *intent, effect, result, &command.fresh)),
         SystemCommand::Submit { .. } => Ok(verbs::assemble::submit_by_itself(world, task)),
-        SystemCommand::ExpireLease { .. } => Ok(expire(world, task)),
+        SystemCommand::ExpireLease { .. } => Ok(expire(world, task, &command.fresh)),
     }
 }
 
 /// Ends a lease nobody renewed. Branch, plan and owner are kept.
-fn expire(world: &Snapshot, task: &Task) -> Decision {
+fn expire(world: &Snapshot, task: &Task, fresh: &Fresh) -> Decision {
     match &task.ownership.lease {
-        Some(lease) if lease.expires_at <= world.now => {
-            Decision::default().event(Event::TaskReleased { reason: "its lease expired".into(), keeps_owner: true })
-        }
+        Some(lease) if lease.expires_at <= world.now => Decision::default()
+            .event(Event::TaskReleased { reason: "its lease expired".into(), keeps_owner: true })
+            .effects(verbs::review::leave_review(task, fresh)),
         Some(_) | None => Decision::default(),
     }
 }

@@ -90,5 +90,21 @@ pub struct Project {
     pub created_at: Timestamp,
 }
 
+impl Project {
+    /// What is wrong with a pattern of protected paths; none when it protects something. It is read when something is committed, and one
+    /// that could not be read then would protect nothing.
+    pub fn pattern_problem(pattern: &str) -> Option<&'static str> {
+        match pattern {
+            "" => Some("it is empty"),
+            long if long.len() > 500 => Some("it is longer than 500 bytes"),
+            top if top.starts_with('/') => Some("it begins with a slash: patterns are relative to the top of the repository"),
+            odd if odd.chars().any(char::is_control) => Some("it has control characters"),
+            up if up.split('/').any(|part| part == "..") => Some("it leads out of the repository"),
+            blank if blank.trim() != blank => Some("it begins or ends with a blank"),
+            _ => None,
+        }
+    }
+}
+
 /// Paths that are protected in every project unless the CEO says otherwise.
 pub const PROTECTED_PATHS: &[&str] = &[".github/workflows/**", ".gitlab-ci.yml", "CODEOWNERS", ".github/CODEOWNERS", ".gitmodules"];

@@ -4,7 +4,7 @@
 
 use crate::guard::Guard;
 use crate::role::Role;
-use crate::task::{Hold, Resolver, Shape, Stage, Task};
+use crate::task::{Hold, PausedBy, Resolver, Shape, Stage, Task};
 use crate::verb::Verb;
 
 /// Which holds a rule tolerates.
@@ -18,8 +18,6 @@ pub enum Holds {
     Blocked,
     /// Free or blocked.
     FreeOrBlocked,
-    /// Every hold but one that only the CEO lifts.
-    NotForCeo,
     /// Does not matter.
     Any,
 }
@@ -27,9 +25,7 @@ pub enum Holds {
 impl Holds {
     const fn allows(self, hold: Option<&Hold>) -> bool {
         match (self, hold) {
-            (Self::NotForCeo, Some(hold)) => !hold.is_for_ceo(),
             (Self::Any, _)
-            | (Self::NotForCeo, None)
             | (Self::Free | Self::FreeOrBlocked, None)
             | (Self::Paused, Some(Hold::Paused { .. }))
             | (Self::Blocked | Self::FreeOrBlocked, Some(Hold::Blocked { .. })) => true,
@@ -150,9 +146,11 @@ pub fn verbs_for(rules: &RuleSet, role: Role, task: &Task) -> Vec<Verb> {
 /// Whether a hold can be lifted by this role.
 pub const fn lifts(role: Role, hold: &Hold) -> bool {
     match hold {
-        Hold::Blocked { resolver: Resolver::CellPm, .. } => matches!(role, Role::CellPm | Role::MainPm | Role::Ceo),
+        Hold::Blocked { resolver: Resolver::CellPm, .. } | Hold::Paused { by: PausedBy::Agent, .. } => {
+            matches!(role, Role::CellPm | Role::MainPm | Role::Ceo)
+        }
         Hold::Blocked { resolver: Resolver::MainPm, .. } => matches!(role, Role::MainPm | Role::Ceo),
-        Hold::Blocked { resolver: Resolver::Human, .. } | Hold::Paused { .. } => matches!(role, Role::Ceo),
+        Hold::Blocked { resolver: Resolver::Human, .. } | Hold::Paused { by: PausedBy::Human, .. } => matches!(role, Role::Ceo),
         Hold::Budget { .. } => false,
     }
 }
@@ -277,8 +275,8 @@ pub const RULES: &[Rule] = rules! {
     Unblock by [MainPm] on DELIVERED, from IN_FLIGHT, Blocked, needs [LiftsHold, ReasonGiven];
     EscalateUp by [CellPm] on OF_A_CELL, from IN_FLIGHT, FreeOrBlocked, needs [SameTeam, NothingUnderWay, RaisesHold, ReasonGiven];
     EscalateToCeo by [MainPm] on DELIVERED, from IN_FLIGHT, FreeOrBlocked, needs [NothingUnderWay, RaisesHold, ReasonGiven];
-    Cancel by [CellPm] on OF_A_CELL, from OPEN_BEFORE_CEO, NotForCeo, needs [SameTeam, NotMerging, ReasonGiven];
-    Cancel by [MainPm] on DELIVERED, from OPEN_BEFORE_CEO, NotForCeo, needs [NotMerging, ReasonGiven];
+    Cancel by [CellPm] on OF_A_CELL, from OPEN_BEFORE_CEO, Any, needs [SameTeam, NotMerging, LiftsHold, ReasonGiven];
+    Cancel by [MainPm] on DELIVERED, from OPEN_BEFORE_CEO, Any, needs [NotMerging, LiftsHold, ReasonGiven];
 
     Evidence by [Developer, Qa, Documenter, CellPm, MainPm, ProductOwner, HeadMarketing, Auditor, PrReviewer] on DELIVERED,
         from Stage::ALL, Any, needs [];

@@ -163,6 +163,13 @@ impl Decision {
         self
     }
 
+    /// Adds work, if there is any.
+    #[must_use]
+    pub fn effects(mut self, effects: impl IntoIterator<Item = Intended>) -> Self {
+        self.effects.extend(effects);
+        self
+    }
+
     /// Whether committing it would change nothing.
     pub fn is_empty(&self) -> bool {
         self.events.is_empty() && self.also.is_empty() && self.effects.is_empty() && self.settles.is_none()

@@ -125,7 +125,7 @@ pub(crate) fn decide(cx: GuardContext<'_>, fresh: &crate::command::Fresh) -> Res
         Call::DeclareCoverage(args) => Ok(assemble::declare_coverage(cx, args)),
         Call::Reassign(args) => assemble::reassign(cx, args),
         Call::SubmitUp(args) | Call::SubmitRoot(args) => Ok(assemble::submit(cx, args)),
-        Call::Unclaim(_) => Ok(work::unclaim(cx)),
+        Call::Unclaim(_) => Ok(work::unclaim(cx, fresh)),
         Call::IAmDone(args) => done::submit(cx, args, fresh),
         Call::IAmBlocked(args) => Ok(hold::blocked(cx, args)),
         Call::Resume(_) => Ok(hold::resume(cx)),

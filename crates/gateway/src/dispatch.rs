@@ -7,7 +7,7 @@ use std::time::Instant;
 use http::StatusCode;
 use roboco_company::call::{Called, Request};
 use roboco_company::fault::Fault;
-use roboco_domain::breaker::{self, Key, Trip};
+use roboco_domain::breaker::{self, Key, Shut, Trip};
 use roboco_domain::command::{Actor, AgentActor};
 use roboco_domain::decide::standard_rules;
 use roboco_domain::envelope::Envelope;
@@ -125,7 +125,7 @@ impl Gateway {
         match self.inner.guard.refused(key, rejection.kind, self.inner.company.clock().now()) {
             Trip::Counted => Reply::ran(envelope, call.correlation),
             Trip::Opened => {
-                let open = breaker::open(call.verb, call.verb.breaker_cap() as usize, &self.exits(call, task));
+                let open = breaker::open(call.verb, Shut::ForNow { times: call.verb.breaker_cap() as usize }, &self.exits(call, task));
                 Reply { inner: Some(Box::new(envelope)), ..self.shut(call, task, &open) }
             }
         }

@@ -263,8 +263,15 @@ pub(crate) fn create(world: &Snapshot, actor: &Actor, args: &CreateTask, fresh: 
         task.ownership.assignee = main_pm.map(|pm| pm.id);
     }
     let evidence = vec![("task", task.number.to_string().into()), ("branch", task.delivery.branch.to_string().into())];
-    Ok(Decision::new(Answer { word: Some("created"), evidence, ..Answer::next(format!("follow it with `roboco task watch {number}`")) })
-        .event(Event::TaskCreated { task: Box::new(task) }))
+    // A cap that is silently ignored would be worse than none.
+    let warning = args.budget_usd.map(|_| "the cap on its cost is recorded, but this version does not enforce it yet".to_owned());
+    Ok(Decision::new(Answer {
+        word: Some("created"),
+        evidence,
+        warning,
+        ..Answer::next(format!("follow it with `roboco task watch {number}`"))
+    })
+    .event(Event::TaskCreated { task: Box::new(task) }))
 }
 
 /// What a new task is made of.

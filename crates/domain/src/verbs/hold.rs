@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::approve::clean_up;
-use super::review::inbox_item;
+use super::review::{inbox_item, leave_review, leave_review_as};
 use super::settle::part_ended;
 use super::work::working_next;
 use super::{Subject, subject};
@@ -152,7 +152,8 @@ pub(crate) fn cancel(cx: GuardContext<'_>, args: &Because, fresh: &Fresh) -> Dec
     let reason = clamp(&args.reason, limits::NOTES_CHARS).into_owned();
     let mut decision = Decision::new(Answer::next("it is over; its branch is removed, unsaved work is kept under a rescue ref"))
         .event(Event::TaskCancelled { reason: reason.clone() })
-        .events(decide_inbox(cx, "cancelled"));
+        .events(decide_inbox(cx, "cancelled"))
+        .effects(leave_review(task, fresh));
     decision.also.extend(part_ended(task, PartState::Cancelled, None));
     decision.effects.extend(has_branch(task).then(|| clean_up(task, fresh.intent())));
     // Nothing below work that was given up is worth delivering.
@@ -162,7 +163,8 @@ pub(crate) fn cancel(cx: GuardContext<'_>, args: &Because, fresh: &Fresh) -> Dec
             Some((whole, event)) if whole == task.id => decision.events.push(event),
             ended => decision.also.extend(ended),
         }
-        decision.effects.extend(has_branch(below).then(|| clean_up(below, fresh.intent_of(nth))));
+        decision.effects.extend(has_branch(below).then(|| clean_up(below, fresh.intent_of(2 * nth))));
+        decision.effects.extend(leave_review_as(below, fresh.intent_of(2 * nth + 1)));
     }
     decision
 }

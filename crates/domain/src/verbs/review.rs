@@ -11,13 +11,13 @@ use crate::effect::{Effect, Intended};
 use crate::event::Event;
 use crate::finding::{Finding, FindingOrigin, FindingStatus, Severity};
 use crate::guard::{GuardContext, is_last_round, rounds_hold};
-use crate::id::{AgentId, FindingNumber};
+use crate::id::{AgentId, FindingNumber, IntentId};
 use crate::inbox::{InboxItem, InboxKind};
 use crate::input::{clamp, has_control, is_filler};
 use crate::limits;
 use crate::rejection::{Kind, Rejection, Remedy};
 use crate::snapshot::{Answer, Decision, Snapshot};
-use crate::task::{PendingKind, Task};
+use crate::task::{PendingKind, Stage, Task};
 
 /// The verdict on one criterion.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -219,25 +219,52 @@ pub(crate) fn claim(cx: GuardContext<'_>, fresh: &Fresh) -> Result<Decision, Rej
             Remedy::call(crate::verb::Verb::GiveMeWork, "call give_me_work"),
         ));
     };
-    Ok(Decision::new(Answer { waits_for: Some(fresh.intent()), ..Answer::next(next) }).event(Event::ReviewClaimed { lease }).effect(
-        Intended {
-            intent: fresh.intent(),
-            effect: Effect::Pin {
-                task: task.id,
-                project: task.project,
-                target: task.delivery.base(),
-                head: head.clone(),
-                reviewer: cx.actor.agent(),
-            },
+    // Another reviewer may have been kept from a verdict by a hold.
+    let earlier = leave_review(task, fresh).filter(|_| open_reviewer(task) != Some(cx.actor.agent()));
+    let pin = Intended {
+        intent: fresh.intent(),
+        effect: Effect::Pin {
+            task: task.id,
+            project: task.project,
+            target: task.delivery.base(),
+            head: head.clone(),
+            reviewer: cx.actor.agent(),
         },
-    ))
+    };
+    Ok(Decision::new(Answer { waits_for: Some(fresh.intent()), ..Answer::next(next) })
+        .event(Event::ReviewClaimed { lease })
+        .effects(earlier)
+        .effect(pin))
 }
 
 fn release_tree(cx: GuardContext<'_>, fresh: &Fresh) -> Intended {
-    Intended {
-        intent: fresh.intent(),
-        effect: Effect::ReleaseReviewTree { task: cx.task.id, project: cx.task.project, reviewer: cx.actor.agent() },
-    }
+    release_tree_of(cx.task, cx.actor.agent(), fresh.intent())
+}
+
+/// The removal of a reviewer's tree. Whoever takes the review again gets a new one.
+pub(crate) fn release_tree_of(task: &Task, reviewer: AgentId, intent: IntentId) -> Intended {
+    Intended { intent, effect: Effect::ReleaseReviewTree { task: task.id, project: task.project, reviewer } }
+}
+
+/// Whose tree stands for a review that came to no verdict.
+pub(crate) fn open_reviewer(task: &Task) -> Option<AgentId> {
+    let holder = task.ownership.lease.as_ref().filter(|_| is_judged(task)).map(|l| l.holder);
+    holder.or_else(|| task.review.as_ref().filter(|r| r.passed.is_none()).map(|r| r.by))
+}
+
+/// The removal of the tree of a review that ends without a verdict, if one is under way.
+pub(crate) fn leave_review(task: &Task, fresh: &Fresh) -> Option<Intended> {
+    leave_review_as(task, fresh.second_intent())
+}
+
+/// The same, under a key of its own.
+pub(crate) fn leave_review_as(task: &Task, intent: IntentId) -> Option<Intended> {
+    open_reviewer(task).filter(|_| is_judged(task)).map(|reviewer| release_tree_of(task, reviewer, intent))
+}
+
+/// Whether a reviewer's tree may stand.
+pub(crate) const fn is_judged(task: &Task) -> bool {
+    matches!(task.stage, Stage::Qa | Stage::Gate)
 }
 
 pub(crate) fn pass(cx: GuardContext<'_>, args: &Pass, fresh: &Fresh) -> Decision {

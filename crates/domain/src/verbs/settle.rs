@@ -4,7 +4,7 @@ use crate::command::Fresh;
 use crate::effect::{Effect, EffectResult, LandRefusal};
 use crate::event::Event;
 use crate::finding::FindingOrigin;
-use crate::id::{IntentId, TaskId};
+use crate::id::{AgentId, IntentId, TaskId};
 use crate::inbox::InboxKind;
 use crate::limits;
 use crate::rejection::{Kind, Rejection, Remedy};
@@ -14,7 +14,7 @@ use crate::verb::Verb;
 
 use super::approve::{clean_up, heavy_finding};
 use super::assemble::planning_next;
-use super::review::{inbox_item, judge_next};
+use super::review::{inbox_item, is_judged, judge_next, release_tree_of};
 use super::work::working_next;
 
 /// Decides on a result. A result nobody waits for any more changes nothing but its own row.
@@ -33,8 +33,14 @@ pub(crate) fn settle(world: &Snapshot, task: &Task, intent: IntentId, effect: &E
 fn unwanted(decision: Decision, task: &Task, effect: &Effect, fresh: &Fresh) -> Decision {
     match effect {
         Effect::CutBranch { .. } if task.stage.is_terminal() => decision.effect(clean_up(task, fresh.intent())),
+        Effect::Pin { reviewer, .. } if !reviews(task, *reviewer) => decision.effect(release_tree_of(task, *reviewer, fresh.intent())),
         _ => decision,
     }
+}
+
+/// Whether the task is in this reviewer's hands.
+fn reviews(task: &Task, reviewer: AgentId) -> bool {
+    is_judged(task) && task.ownership.lease.as_ref().is_some_and(|l| l.holder == reviewer)
 }
 
 /// The answer of a result alone, as the task stands now.
@@ -101,11 +107,14 @@ fn on_result(world: &Snapshot, task: &Task, effect: &Effect, result: &EffectResu
                 &text,
             ))
         }
-        (Effect::Pin { .. }, EffectResult::Pinned { pin }) => {
+        (Effect::Pin { reviewer, .. }, EffectResult::Pinned { pin }) => {
             let next = judge_next(task);
-            let held = matches!(task.stage, Stage::Qa | Stage::Gate) && task.ownership.lease.is_some();
+            let held = reviews(task, *reviewer);
+            let unheld = (!held).then(|| release_tree_of(task, *reviewer, fresh.intent()));
             let warning = pin.merge_tree.is_none().then(|| format!("it does not merge with {} as it stands", task.delivery.target));
-            Decision::new(Answer { warning, ..Answer::next(next) }).events(held.then(|| Event::ReviewPinned { pin: pin.clone() }))
+            Decision::new(Answer { warning, ..Answer::next(next) })
+                .events(held.then(|| Event::ReviewPinned { pin: pin.clone() }))
+                .effects(unheld)
         }
         (Effect::Land { .. }, EffectResult::Landed { commit, tree }) => {
             let merged = Merged { commit: commit.clone(), tree: tree.clone(), at: world.now };

@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::review::leave_review;
 use super::{Subject, subject};
 use crate::command::{Actor, Fresh};
 use crate::effect::{Effect, Intended, Signature, TreeFor};
@@ -207,7 +208,8 @@ pub(crate) fn sync(cx: GuardContext<'_>, args: &SyncBranch, fresh: &Fresh) -> Re
     }))
 }
 
-pub(crate) fn unclaim(_: GuardContext<'_>) -> Decision {
+pub(crate) fn unclaim(cx: GuardContext<'_>, fresh: &Fresh) -> Decision {
     Decision::new(Answer::next("call give_me_work, or i_am_idle when nothing is left"))
         .event(Event::TaskReleased { reason: "given back".into(), keeps_owner: false })
+        .effects(leave_review(cx.task, fresh))
 }

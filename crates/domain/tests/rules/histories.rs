@@ -156,6 +156,8 @@ impl History<'_> {
             (NextActor::Agents(_, Verb::ClaimGateReview), Some(judge)) => {
                 (judge, if luck.is_multiple_of(3) { Verb::PrFail } else { Verb::PrPass })
             }
+            // What was set aside is sometimes given up.
+            (NextActor::Agents(_, Verb::Resume), _) if luck.is_multiple_of(8) => ("be-pm".to_owned(), Verb::Cancel),
             (NextActor::Agents(agents, verb), _) => {
                 let verb = match verb {
                     Verb::IWillPlan if task.stage == Stage::Working => match luck % 8 {

@@ -167,6 +167,40 @@ super::scenarios! {
         ceo cancel                                     -> to do cut_branch clean_up
         one                                            -> cancelled, to do clean_up clean_up
     ";
+    what_waits_for_the_ceo_is_not_given_up_by_a_pm: "
+        given leaf in working held blocked human
+        be-pm cancel                                   -> refused invalid_state, says the CEO, hold blocked human
+        main-pm cancel                                 -> refused invalid_state, hold blocked human
+        anew
+        given leaf in working held blocked main_pm
+        be-pm cancel                                   -> refused invalid_state, says the main PM, working
+        fe-pm cancel                                   -> refused not_authorized
+        main-pm cancel reason=x                        -> refused incomplete_input, missing reason
+        main-pm cancel                                 -> cancelled
+        anew
+        given leaf in working held paused human
+        be-pm cancel                                   -> refused invalid_state, says only by the CEO, hold paused human
+        main-pm cancel                                 -> refused invalid_state
+        ceo cancel                                     -> cancelled
+        anew
+        given leaf in working held paused agent
+        fe-pm cancel                                   -> refused not_authorized, says cell backend
+        be-pm cancel reason=x                          -> refused incomplete_input, missing reason
+        be-pm cancel                                   -> cancelled
+        anew
+        given leaf in working held budget
+        be-pm cancel                                   -> refused invalid_state, hold budget
+    ";
+    a_pm_releases_parts_and_nothing_else: "
+        given leaf in backlog
+        be-pm activate                                 -> refused invalid_state, says shape standalone_leaf, backlog, next ceo
+        main-pm activate                               -> refused invalid_state, backlog
+        ceo activate                                   -> ready
+        anew
+        given child in backlog
+        fe-pm activate                                 -> refused not_authorized, backlog
+        be-pm activate                                 -> ready
+    ";
     giving_it_up_is_for_good: "
         given leaf in working
         fe-pm cancel                                   -> refused not_authorized, working
@@ -175,7 +209,6 @@ super::scenarios! {
         be-pm cancel                                   -> cancelled, lease none, event task.cancelled
         anew
         given leaf in pm_review held blocked human
-        main-pm cancel                                 -> refused invalid_state, hold blocked human
         ceo cancel                                     -> cancelled, hold none, inbox 0
         anew
         given leaf in ceo

@@ -219,7 +219,8 @@ fn offered_verbs_are_the_accepted_ones() {
                     Cell::Accepted(..) => assert!(offered.contains(&verb), "{place} is accepted and not offered"),
                     // Only the order of things may stand against an offer: a hold that another lifts, or that cannot grow.
                     Cell::Refused(kind) if offered.contains(&verb) => {
-                        let about_holds = matches!(verb, Verb::Unblock | Verb::Resume | Verb::EscalateUp | Verb::EscalateToCeo);
+                        let about_holds =
+                            matches!(verb, Verb::Unblock | Verb::Resume | Verb::EscalateUp | Verb::EscalateToCeo | Verb::Cancel);
                         assert!(kind == Kind::InvalidState && about_holds, "{place} is offered and refused as {kind}");
                     }
                     Cell::Refused(_) => {}

@@ -145,6 +145,40 @@ super::scenarios! {
         be-doc claim_doc_task                          -> lease be-doc
         be-doc i_documented                            -> pm_review
     ";
+    a_review_that_ends_without_a_verdict_leaves_no_tree: "
+        given leaf in reviewing
+        hold back
+        be-qa unclaim                                  -> lease none, to do release_review_tree
+        settle
+        hold back
+        be-qa claim_review                             -> to do pin
+        settle                                         -> lease be-qa
+        again                                          -> to do
+        hold back
+        be-qa i_am_idle                                -> lease none, to do release_review_tree
+        anew
+        given leaf in reviewing
+        after 601s
+        expire                                         -> lease none, to do release_review_tree
+        anew
+        given leaf in reviewing
+        ceo cancel                                     -> to do release_review_tree clean_up
+        anew
+        given leaf in qa
+        be-qa claim_review                             -> to do pin
+        after 601s
+        expire                                         -> to do pin release_review_tree
+        one                                            -> to do release_review_tree release_review_tree
+        anew
+        given leaf in documenting
+        be-doc unclaim                                 -> lease none, to do
+        anew
+        given leaf in reviewing
+        ceo pause                                      -> lease none, to do
+        ceo resume
+        retire be-qa
+        be-qa-new claim_review                         -> lease be-qa-new, to do release_review_tree pin
+    ";
     what_a_build_reads_is_no_document_whatever_its_ending: "
         given leaf in documenting
         git commit files requirements.txt docs/greet.md

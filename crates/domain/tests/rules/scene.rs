@@ -335,7 +335,7 @@ pub(crate) fn retire(world: &mut World, slugs: &[&str]) {
     world.roster = Arc::new(Roster::parse(world.task(*world.tasks.keys().next().unwrap()).company, &text).unwrap());
 }
 
-fn create_args() -> Map<String, Value> {
+pub(crate) fn create_args() -> Map<String, Value> {
     let args = json!({
         "project": "greeter",
         "title": "Greet several people at once",

@@ -104,7 +104,7 @@ const MOVES: &str = "
     unblock / ceo / all / blocked cell_pm, blocked main_pm, blocked human / backlog ready working self_check qa docs gate pm_review ceo revision
     escalate_up / cell_pm / leaf cell / none, blocked cell_pm / ready working self_check qa docs gate pm_review revision
     escalate_to_ceo / main_pm / all / none, blocked cell_pm, blocked main_pm / ready working self_check qa docs gate pm_review revision
-    cancel / cell_pm / leaf cell / none, paused agent, blocked cell_pm, blocked main_pm / backlog>cancelled ready>cancelled working>cancelled self_check>cancelled qa>cancelled docs>cancelled gate>cancelled pm_review>cancelled revision>cancelled
+    cancel / cell_pm / leaf cell / none, paused agent, blocked cell_pm / backlog>cancelled ready>cancelled working>cancelled self_check>cancelled qa>cancelled docs>cancelled gate>cancelled pm_review>cancelled revision>cancelled
     cancel / main_pm / all / none, paused agent, blocked cell_pm, blocked main_pm / backlog>cancelled ready>cancelled working>cancelled self_check>cancelled qa>cancelled docs>cancelled gate>cancelled pm_review>cancelled revision>cancelled
     cancel / ceo / all / any / backlog>cancelled ready>cancelled working>cancelled self_check>cancelled qa>cancelled docs>cancelled gate>cancelled pm_review>cancelled ceo>cancelled revision>cancelled
     note / developer qa documenter cell_pm / leaf cell / any / all
@@ -160,6 +160,10 @@ fn is_of(word: &str, shape: Shape) -> bool {
 /// Where a call must lead, if it is legal at all.
 fn wanted(moves: &[Move], role: Role, verb: Verb, shape: Shape, stage: Stage, hold: &str) -> Option<Stage> {
     let hold = if stage.is_terminal() { "none" } else { hold };
+    if verb == Verb::Activate && role != Role::Ceo && shape != Shape::Leaf {
+        // Only parts of split work are the PM's to release.
+        return None;
+    }
     let row = moves.iter().find(|m| {
         m.verb == verb
             && m.roles.contains(&role)

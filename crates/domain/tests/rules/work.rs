@@ -253,3 +253,16 @@ super::scenarios! {
         be-dev-1 i_will_work_on                        -> refused not_authorized
     ";
 }
+
+#[test]
+fn a_cap_that_is_only_recorded_is_said_to_be() {
+    let mut world = super::world::World::new();
+    let mut warning = |budget: serde_json::Value| {
+        let mut args = super::scene::create_args();
+        args.insert("budget_usd".into(), budget);
+        let ceo = world.ceo();
+        world.verb(ceo, roboco_domain::verb::Verb::CreateTask, None, args.into()).unwrap().decision.answer.warning
+    };
+    assert_eq!(warning(serde_json::Value::Null), None);
+    assert!(warning(5.into()).is_some_and(|text| text.contains("does not enforce it yet")));
+}

@@ -39,6 +39,27 @@ async fn the_third_refusal_opens_the_breaker_and_the_next_call_is_not_run() {
     assert_ne!(later.body["error"], "circuit_open", "the window never ends");
 }
 
+#[tokio::test]
+async fn a_run_that_is_refused_too_often_hears_that_its_verb_stays_shut() {
+    let world = World::new().await;
+    let task = world.task().await;
+    let run = world.run("be-dev-1", task, Verb::IWillWorkOn).await;
+    let call = async || world.call(&run, "unclaim", json!({ "task_id": "T-1" })).await.body;
+    let cap = limits::BREAKER_REFUSALS * limits::BREAKER_SESSION_FACTOR;
+    for n in 1..=cap {
+        let told = call().await;
+        assert_eq!(told["error"] == "circuit_open", n.is_multiple_of(limits::BREAKER_REFUSALS), "{told}");
+        if n.is_multiple_of(limits::BREAKER_REFUSALS) {
+            assert!(told["message"].as_str().unwrap().contains("3 times within 60 seconds"), "{told}");
+            world.pass(limits::BREAKER_WINDOW.as_secs().try_into().unwrap());
+        }
+    }
+    let told = call().await;
+    assert_eq!(told["error"], "circuit_open");
+    let message = told["message"].as_str().unwrap();
+    assert!(message.contains("9 times in this run") && message.contains("stays shut for this run"), "{message}");
+}
+
 /// The kinds of the refusals that were kept, as soon as there are so many.
 async fn until(world: &World, count: usize) -> Vec<String> {
     let since = roboco_domain::time::Timestamp::from_millis(0);

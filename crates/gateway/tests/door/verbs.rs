@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::StatusCode;
-use roboco_domain::command::SystemCommand;
+use roboco_company::commit::Executed;
+use roboco_company::projects::{ProjectInput, Protect};
+use roboco_domain::command::{Actor, SystemCommand};
 use roboco_domain::limits;
 use roboco_domain::outcome::Outcome;
 use roboco_domain::spawn::Usage;
@@ -208,6 +210,28 @@ async fn a_sync_that_ended_in_conflicts_after_its_caller_left_stands_in_the_next
     world.pass(1);
     world.call(&run, "commit", json!({ "message": "fix(greet): join what the target has" })).await;
     assert!(!brief().await.contains("conflict markers"), "it was resolved");
+}
+
+/// A pattern that cannot be read when something is committed would protect nothing.
+#[tokio::test]
+async fn a_project_whose_protection_cannot_be_read_is_not_added() {
+    let world = World::new().await;
+    let add = async |slug: &str, pattern: &str| {
+        let protect = Protect { paths: vec!["CODEOWNERS".into(), pattern.into()], branches: Vec::new() };
+        let input =
+            ProjectInput { slug: slug.into(), origin: "/srv/shop".into(), cell: "backend".into(), protect, ..ProjectInput::default() };
+        world.company.add_project(Actor::Ceo(world.company.ceo()), input).await.unwrap()
+    };
+    for (n, (pattern, said)) in
+        [("/deploy/**", "slash"), ("", "empty"), ("../x", "out of"), ("a\nb", "control"), (" deploy", "blank")].into_iter().enumerate()
+    {
+        match add(&format!("shop-{n}"), pattern).await {
+            Executed::Refused { rejection, .. } => assert!(rejection.message.contains(said), "{}", rejection.message),
+            accepted @ Executed::Accepted { .. } => panic!("{pattern:?} protects something? {accepted:?}"),
+        }
+    }
+    assert!(matches!(add("shop", "deploy/**").await, Executed::Accepted { .. }));
+    assert_eq!(world.company.store().projects().await.unwrap().len(), 2);
 }
 
 /// Waits until something is so.
