@@ -160,10 +160,6 @@ fn is_of(word: &str, shape: Shape) -> bool {
 /// Where a call must lead, if it is legal at all.
 fn wanted(moves: &[Move], role: Role, verb: Verb, shape: Shape, stage: Stage, hold: &str) -> Option<Stage> {
     let hold = if stage.is_terminal() { "none" } else { hold };
-    if verb == Verb::Activate && role != Role::Ceo && shape != Shape::Leaf {
-        // Only parts of split work are the PM's to release.
-        return None;
-    }
     let row = moves.iter().find(|m| {
         m.verb == verb
             && m.roles.contains(&role)
