@@ -1,6 +1,7 @@
 //! How fast an agent's client has its verbs when it starts a server of them, and what such a server needs to be there.
 
 use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::SocketAddr;
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::time::{Duration, Instant};
 
@@ -8,6 +9,7 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 
 use crate::Length;
+use crate::load::Run;
 use crate::place::Place;
 use crate::server::memory_mib;
 use crate::table::{figure, head, median, millis};
@@ -28,7 +30,7 @@ pub(crate) fn measure(place: &Place, length: Length) -> Result<()> {
         let mut resident: f64 = 0.0;
         let mut own: f64 = 0.0;
         for _ in 0..starts {
-            let mut bridge = Bridge::start(place, word)?;
+            let mut bridge = Bridge::start(place, word, &[])?;
             times.push(bridge.greet()?);
             let pid = bridge.process.id();
             resident = resident.max(memory_mib(pid, "VmRSS")?);
@@ -44,6 +46,34 @@ pub(crate) fn measure(place: &Place, length: Length) -> Result<()> {
     Ok(())
 }
 
+/// How long `give_me_work` takes a client of `bridge flow`, which asks a running company, call after call.
+pub(crate) fn verb(place: &Place, company: SocketAddr, run: &Run, length: Length) -> Result<Vec<Duration>> {
+    let (agent, url) = (run.agent.to_string(), format!("http://{company}"));
+    let more = [
+        ("ROBOCO_AGENT_ID", agent.as_str()),
+        ("ROBOCO_AGENT_ROLE", run.role.as_str()),
+        ("ROBOCO_AGENT_TOKEN", &run.token),
+        ("ROBOCO_ORCHESTRATOR_URL", &url),
+    ];
+    let mut bridge = Bridge::start(place, "flow", &more)?;
+    bridge.greet()?;
+    let calls = match length {
+        Length::Full => 500,
+        Length::Quick => 100,
+    };
+    let mut times = Vec::new();
+    for id in 0..calls {
+        let began = Instant::now();
+        let call = json!({"jsonrpc": "2.0", "id": 10 + id, "method": "tools/call", "params": {"name": "give_me_work", "arguments": {}}});
+        bridge.say(&format!("{call}\n"))?;
+        let answer = bridge.line()?;
+        times.push(began.elapsed());
+        ensure!(answer["result"]["isError"] == false, "give_me_work was refused: {answer}");
+    }
+    bridge.end()?;
+    Ok(times)
+}
+
 /// A server and the client's ends of its pipes. Dropped, it is killed.
 struct Bridge {
     process: Child,
@@ -53,10 +83,12 @@ struct Bridge {
 }
 
 impl Bridge {
-    fn start(place: &Place, word: &str) -> Result<Self> {
+    /// `more` is set over the environment of an agent that nobody knows.
+    fn start(place: &Place, word: &str, more: &[(&str, &str)]) -> Result<Self> {
         let mut command = place.command(&place.binary);
         command.args(["bridge", word]).env("ROBOCO_AGENT_ID", "00000000-0000-0000-0001-000000000001");
         command.env("ROBOCO_AGENT_ROLE", "developer").env("ROBOCO_AGENT_TOKEN", "a token that nobody looks at here");
+        command.envs(more.iter().copied());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
         let began = Instant::now();
         let mut process = command.spawn().with_context(|| format!("{} could not be started", place.binary.display()))?;
@@ -74,12 +106,16 @@ impl Bridge {
             json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list"}),
         ];
         let text: String = messages.iter().map(|message| format!("{message}\n")).collect();
-        self.input.as_mut().context("the input is closed")?.write_all(text.as_bytes())?;
+        self.say(&text)?;
         let (greeted, listed) = (self.line()?, self.line()?);
         let took = self.began.elapsed();
         ensure!(greeted["result"]["serverInfo"]["name"].is_string(), "no greeting: {greeted}");
         ensure!(listed["result"]["tools"].as_array().is_some_and(|tools| !tools.is_empty()), "no tools: {listed}");
         Ok(took)
+    }
+
+    fn say(&mut self, text: &str) -> Result<()> {
+        Ok(self.input.as_mut().context("the input is closed")?.write_all(text.as_bytes())?)
     }
 
     fn line(&mut self) -> Result<Value> {

@@ -8,7 +8,8 @@ use hdrhistogram::Histogram;
 use hyper::body::Bytes;
 use hyper::{Method, StatusCode};
 use roboco_domain::command::AgentActor;
-use roboco_domain::id::{CompanyId, SpawnId};
+use roboco_domain::id::{AgentId, CompanyId, SpawnId};
+use roboco_domain::role::Role;
 use roboco_domain::roster::Roster;
 use roboco_domain::spawn::Epoch;
 use roboco_domain::time::Timestamp;
@@ -17,10 +18,11 @@ use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
 
 use crate::Length;
+use crate::bridge;
 use crate::company;
 use crate::place::{Place, ROSTER};
 use crate::server::Server;
-use crate::table::{figure, head, millis};
+use crate::table::{figure, head, median, millis};
 use crate::wire::Client;
 
 const CLIENTS: &[usize] = &[1, 8, 32];
@@ -60,7 +62,7 @@ pub(crate) async fn measure(place: &Place, length: Length) -> Result<()> {
     company::add_project(place, &mut ceo).await?;
     let task = company::create_task(&mut ceo, "Keep still while others speak").await?;
     let events = company::until(&mut ceo, &task, "task.started").await?;
-    let token = token_of_run(place, &events)?;
+    let run = run_of_task(place, &events)?;
     let subjects = match length {
         Length::Full => 400,
         Length::Quick => 100,
@@ -82,7 +84,10 @@ pub(crate) async fn measure(place: &Place, length: Length) -> Result<()> {
              Circuit open: the same refusal after the breaker opened. Notes are durable writes to one and the same task."
         ),
     );
-    let bench = Bench { server: &server, token, warm_up, time };
+    let times = bridge::verb(place, server.address, &run, length)?;
+    let name = format!("give_me_work through `bridge flow`, median of {}", times.len());
+    figure(&name, &millis(median(&times).unwrap_or_default()), "");
+    let bench = Bench { server: &server, token: run.token, warm_up, time };
     let work = Call { path: "/api/v1/flow/developer/give_me_work".into(), body: Bytes::from_static(b"{}") };
     bench.timed("give_me_work", Expect::Accepted, &|_| work.clone()).await?;
     let note = |nth: u64| json!({ "text": format!("Looked at count.txt for the {nth}. time; its line is still in its place.") });
@@ -232,8 +237,15 @@ async fn task_that_opens(bench: &Bench<'_>, tasks: &[String]) -> Result<String> 
     Ok(task.clone())
 }
 
+/// A run that is under way, and a token of it.
+pub(crate) struct Run {
+    pub(crate) agent: AgentId,
+    pub(crate) role: Role,
+    pub(crate) token: String,
+}
+
 /// The token of the run that holds the task, made with the keys of the installation: its own is known to its client only.
-fn token_of_run(place: &Place, events: &[Value]) -> Result<String> {
+fn run_of_task(place: &Place, events: &[Value]) -> Result<Run> {
     let spawn = events.iter().rev().find(|event| event["kind"] == "spawn.intended").map(|event| &event["data"]["spawn"]);
     let Some(spawn) = spawn else { bail!("no run was intended for the task that keeps still") };
     let id: SpawnId = serde_json::from_value(spawn["id"].clone()).context("the run has no id")?;
@@ -246,7 +258,7 @@ fn token_of_run(place: &Place, events: &[Value]) -> Result<String> {
     let actor = AgentActor { agent: seat.id, role: seat.role, team: seat.team.clone(), spawn: id, epoch };
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?;
     let token = Keys::from_secret(SecretString::from(secret))?.mint(&actor, Timestamp::from_millis(i64::try_from(now.as_millis())?))?;
-    Ok(token.expose_secret().to_owned())
+    Ok(Run { agent: seat.id, role: seat.role, token: token.expose_secret().to_owned() })
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ const CORRELATION: HeaderName = HeaderName::from_static("x-correlation-id");
 /// The sidecar is on this machine and only counts; an agent does not wait longer for it.
 const SIDECAR_PATIENCE: Duration = Duration::from_secs(2);
 /// Tries while nobody answers at the control plane, which may be starting again, and the first wait between them; the wait doubles.
-const TRIES: u32 = 5;
+const TRIES: u32 = 6;
 const TRY_AGAIN: Duration = Duration::from_millis(100);
 
 /// The control plane and the sidecar of one agent.
