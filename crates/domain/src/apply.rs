@@ -136,12 +136,15 @@ fn verb_of(command: &Command) -> Option<Verb> {
     }
 }
 
-/// Marks the caller's spawn as closed when the verb ended its part. A verb that waits for an effect closes it only when the result arrives.
+/// Marks the caller's spawn as closed when the verb ended its part. A verb that waits for an effect closes it only when the result
+/// arrives, unless its caller has nothing to do with the result.
 fn close_spawn(spawn: &mut Option<Spawn>, command: &Command, decision: &Decision, now: Timestamp) {
     let Some(spawn) = spawn else { return };
     match (&command.actor, &command.body) {
         (Actor::Agent(actor), Body::Verb { call, .. })
-            if spawn.id == actor.spawn && call.verb().ends() == Ends::Session && decision.answer.waits_for.is_none() =>
+            if spawn.id == actor.spawn
+                && call.verb().ends() == Ends::Session
+                && (decision.answer.waits_for.is_none() || is_final(call.verb())) =>
         {
             // The first closing verb says what came of the run; going idle afterwards does not.
             spawn.closed_by.get_or_insert(call.verb());
@@ -154,6 +157,11 @@ fn close_spawn(spawn: &mut Option<Spawn>, command: &Command, decision: &Decision
         }
         _ => {}
     }
+}
+
+/// Whether a verb ends its caller's part whatever the effect it waits for comes to: a merge that fails is for somebody else to mend.
+const fn is_final(verb: Verb) -> bool {
+    matches!(verb, Verb::Complete)
 }
 
 /// What an event makes of a task; `None` until one is created.

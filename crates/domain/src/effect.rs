@@ -18,10 +18,11 @@ pub struct Signature {
 }
 
 /// Who works in a branch's tree.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TreeFor {
     /// An author, who writes.
+    #[default]
     Author,
     /// Nobody writes: work is only merged into the branch.
     Assembly,
@@ -42,6 +43,7 @@ pub enum Effect {
         /// What it starts from.
         base: Base,
         /// Who gets a writable worktree of it.
+        #[serde(default)]
         tree: TreeFor,
     },
     /// Commit the worktree.

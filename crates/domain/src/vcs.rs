@@ -108,11 +108,29 @@ pub enum Home {
 
 /// A branch that others are cut from and merged to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "WrittenBase")]
 pub struct Base {
     /// Its name.
     pub branch: BranchName,
     /// Where it lives.
     pub home: Home,
+}
+
+/// A base as it was written down: by name alone while every base lived at the origin.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum WrittenBase {
+    Name(BranchName),
+    Full { branch: BranchName, home: Home },
+}
+
+impl From<WrittenBase> for Base {
+    fn from(written: WrittenBase) -> Self {
+        match written {
+            WrittenBase::Name(branch) => Self { branch, home: Home::Origin },
+            WrittenBase::Full { branch, home } => Self { branch, home },
+        }
+    }
 }
 
 /// The exact commits a review or an approval was given for.
@@ -138,6 +156,17 @@ mod tests {
         for bad in ["", "-x", "a..b", "a b", "a/", "/a", "a//b", ".a", "a/.b", "a.lock", "a~1", "a:b", "@", "x@{1}", "a\u{7}", "end."] {
             assert!(BranchName::new(bad).is_err(), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn bases_of_an_older_version_live_at_the_origin() {
+        let old: Base = serde_json::from_str(r#""main""#).unwrap();
+        assert_eq!(old, Base { branch: BranchName::new("main").unwrap(), home: Home::Origin });
+        for home in [Home::Origin, Home::Store] {
+            let base = Base { branch: BranchName::new("chore/main_pm/t1").unwrap(), home };
+            assert_eq!(serde_json::from_value::<Base>(serde_json::to_value(&base).unwrap()).unwrap(), base);
+        }
+        assert!(serde_json::from_str::<Base>(r#""a..b""#).is_err());
     }
 
     #[test]

@@ -43,7 +43,7 @@ super::scenarios! {
         given child in pm_review
         hold back
         be-pm complete                                 -> pm_review, event task.accepted, pending land, waits, next waits
-        settle                                         -> done, event merge.landed task.completed, closed be-pm none
+        settle                                         -> done, event merge.landed task.completed, closed be-pm complete
     ";
     what_a_pm_set_aside_its_pm_releases: "
         given child in backlog                         -> status backlog, next be-pm activate
