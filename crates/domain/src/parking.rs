@@ -43,7 +43,7 @@ impl Parking {
         parking
     }
 
-    /// Takes note of how a run ended; of one that has not ended, nothing is to be noted.
+    /// Takes note of how a run ended; of one that has not ended, nothing is to be noted. Doing it again for the same run changes nothing.
     pub fn note(&mut self, spawn: &Spawn) {
         let (Some(outcome), Some(ended)) = (&spawn.outcome, spawn.ended_at) else { return };
         let earlier = self.rows.get(&spawn.provider);
@@ -191,7 +191,7 @@ mod tests {
     #[test]
     fn runs_that_hit_one_limit_together_are_one_refusal() {
         let mut parking = Parking::default();
-        for number in 0..4 {
+        for number in [0, 1, 1, 2, 3, 3, 3] {
             parking.note(&run(number, 0, 10, Outcome::Overloaded { until: None }));
         }
         assert!(is_about(until_of(&parking, at(10)).map(|until| until.since(at(10))), 45));

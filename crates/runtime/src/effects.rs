@@ -83,6 +83,10 @@ impl Effects {
         let Effect::Commit { project, branch, subject, body, trailers, author, at, paths, protect, .. } = effect else {
             return Ok(EffectResult::Finished);
         };
+        let protect = match globs(protect) {
+            Ok(protect) => protect,
+            Err(problem) => return Ok(EffectResult::CommitRefused { problems: vec![problem] }),
+        };
         let request = CommitRequest {
             project: *project,
             branch: branch.clone(),
@@ -92,7 +96,7 @@ impl Effects {
             author: person(author)?,
             at: *at,
             paths: (!paths.is_empty()).then(|| paths.clone()),
-            protect: protect.iter().filter_map(|glob| PathGlob::new(glob).ok()).collect(),
+            protect,
             granted: Vec::new(),
             waived: Vec::new(),
             key: intent.to_string(),
@@ -193,10 +197,36 @@ pub(crate) fn fault(error: GitError) -> Fault {
     Fault { retryable: error.is_retryable(), message: error.to_string(), remedy: None }
 }
 
+/// What nobody may change. Where one glob cannot be read, nobody knows what it protects: then it may be everything.
+fn globs(protect: &[String]) -> Result<Vec<PathGlob>, String> {
+    let read = |glob: &String| {
+        PathGlob::new(glob).map_err(|error| {
+            format!("the project protects {glob:?}, which cannot be read ({error}): nothing can be committed until the CEO corrects it")
+        })
+    };
+    protect.iter().map(read).collect()
+}
+
 fn person(signature: &Signature) -> Result<Person, Fault> {
     Person::new(&signature.name, &signature.email).map_err(|e| Fault::lasting(e.to_string()))
 }
 
 fn git_trailers(trailers: &[(String, String)]) -> Vec<Trailer> {
     trailers.iter().map(|(key, value)| Trailer::new(key, value)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_protection_that_cannot_be_read_protects_everything() {
+        let globs = |text: &[&str]| globs(&text.iter().map(|glob| (*glob).to_owned()).collect::<Vec<_>>());
+        assert_eq!(globs(&["deploy/**", "*.pem"]).unwrap().len(), 2);
+        assert!(globs(&[]).unwrap().is_empty());
+        for wrong in ["/deploy/**", "a/../b"] {
+            let problem = globs(&["*.pem", wrong]).unwrap_err();
+            assert!(problem.contains(wrong) && problem.contains("CEO"), "{problem}");
+        }
+    }
 }

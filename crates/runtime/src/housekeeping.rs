@@ -22,23 +22,26 @@ const FIRST: Duration = Duration::from_secs(15 * 60);
 
 /// Removes what is past its retention until it is told to stop.
 pub(crate) async fn keep_house(shared: Arc<Shared>, mut stopped: watch::Receiver<bool>) {
-    let (mut often, mut seldom) = (interval(OFTEN), interval_at(Instant::now() + FIRST, SELDOM));
-    for rhythm in [&mut often, &mut seldom] {
+    let seldom = || async {
+        keep_projects(&shared).await;
+        keep_homes(&shared).await;
+    };
+    tokio::select! {
+        () = in_rhythm(|| remove_old(&shared), seldom) => {}
+        () = crate::told_to_stop(&mut stopped) => {}
+    }
+}
+
+/// Does both again and again, never at the same time; ends only by being dropped.
+async fn in_rhythm<F: Future<Output = ()>, G: Future<Output = ()>>(often: impl Fn() -> F, seldom: impl Fn() -> G) {
+    let (mut next, mut next_seldom) = (interval(OFTEN), interval_at(Instant::now() + FIRST, SELDOM));
+    for rhythm in [&mut next, &mut next_seldom] {
         rhythm.set_missed_tick_behavior(MissedTickBehavior::Delay);
     }
     loop {
-        let round = async {
-            tokio::select! {
-                _ = often.tick() => remove_old(&shared).await,
-                _ = seldom.tick() => {
-                    keep_projects(&shared).await;
-                    keep_homes(&shared).await;
-                }
-            }
-        };
         tokio::select! {
-            () = round => {}
-            () = crate::told_to_stop(&mut stopped) => return,
+            _ = next.tick() => often().await,
+            _ = next_seldom.tick() => seldom().await,
         }
     }
 }
@@ -88,4 +91,28 @@ async fn forget_unused(shared: &Shared, now: SystemTime) -> Result<(), Fault> {
         Err(error) => return Err(Fault::passing(error.to_string())),
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn projects_and_homes_are_looked_after_a_while_after_the_start_and_then_daily() {
+        let (started, rounds) = (Instant::now(), RefCell::new(Vec::new()));
+        let note = |what: &'static str| rounds.borrow_mut().push((what, started.elapsed().as_secs() / 60));
+        let seldom = || async {
+            // A large project takes its time.
+            tokio::time::sleep(Duration::from_secs(300)).await;
+            note("seldom");
+        };
+        let two_days = Duration::from_secs(2 * 24 * 60 * 60 + 30 * 60);
+        assert!(tokio::time::timeout(two_days, in_rhythm(|| async { note("often") }, seldom)).await.is_err(), "it goes on");
+        let times = |of: &str| rounds.borrow().iter().filter(|(what, _)| *what == of).map(|(_, minute)| *minute).collect::<Vec<_>>();
+        assert_eq!(times("seldom"), [20, 24 * 60 + 20, 48 * 60 + 20]);
+        assert_eq!(times("often")[..3], [0, 60, 120]);
+        assert_eq!(times("often").len(), 49);
+    }
 }

@@ -78,6 +78,11 @@ impl Supervisor {
     async fn tick(&mut self) -> Result<Option<Timestamp>, Fault> {
         let company = Arc::clone(self.shared.company());
         let (tasks, spawns) = (company.store().open_tasks().await?, company.store().live_spawns().await?);
+        // The end of a run wakes this before its actor is gone; a plan that does not know of it would run into the same limit.
+        let ended: Vec<SpawnId> = self.orders.keys().filter(|id| spawns.iter().all(|spawn| spawn.id != **id)).copied().collect();
+        for spawn in ended {
+            self.note_end(spawn).await?;
+        }
         let now = self.shared.now();
         let policy = self.policy(now);
         let made = plan(&PlanInput { now, roster: company.roster(), tasks: &tasks, spawns: &spawns, policy: &policy });
@@ -212,13 +217,22 @@ impl Supervisor {
         };
         self.orders.remove(&spawn);
         self.leaving.remove(&spawn);
-        if let Ok(Some(spawn)) = self.shared.company().store().spawn(spawn).await {
-            self.parking.note(&spawn);
-            if let Some(until) = self.parking.parked(self.shared.now()).get(&spawn.provider) {
-                let outcome = spawn.outcome.as_ref().map_or("unknown", Outcome::word);
-                tracing::warn!(provider = spawn.provider, outcome, until = until.millis(), "the provider is parked");
-            }
+        if let Err(fault) = self.note_end(spawn).await {
+            tracing::error!(fault = fault.message, %spawn, "how it ended could not be read");
         }
+    }
+
+    /// Learns from the end of a run whether its provider refuses. Doing it again changes nothing.
+    async fn note_end(&mut self, spawn: SpawnId) -> Result<(), Fault> {
+        let Some(spawn) = self.shared.company().store().spawn(spawn).await? else { return Ok(()) };
+        let before = self.parking.parked(self.shared.now()).remove(&spawn.provider);
+        self.parking.note(&spawn);
+        let after = self.parking.parked(self.shared.now()).remove(&spawn.provider);
+        if let Some(until) = after.filter(|_| after != before) {
+            let outcome = spawn.outcome.as_ref().map_or("unknown", Outcome::word);
+            tracing::warn!(provider = spawn.provider, outcome, until = until.millis(), "the provider is parked");
+        }
+        Ok(())
     }
 
     async fn shut_down(&mut self) {

@@ -7,6 +7,7 @@ mod world;
 
 use std::time::Duration;
 
+use roboco_domain::id::TaskNumber;
 use roboco_domain::outcome::Outcome;
 use roboco_domain::task::{Hold, Stage};
 use world::{World, until};
@@ -96,7 +97,7 @@ async fn a_leaf_survives_deaths_of_the_control_plane() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_provider_that_refuses_is_left_alone_across_a_restart() {
-    let mut world = World::new().await;
+    let mut world = World::with_elsewhere("be-dev-2").await;
     world.start().await;
     let task = world.create_task("Limited by its provider").await;
     until("its run has ended", || world.runs(task), |runs| runs[..].first().is_some_and(|run| run.outcome.is_some())).await;
@@ -105,8 +106,10 @@ async fn a_provider_that_refuses_is_left_alone_across_a_restart() {
     };
     world.die().await;
     world.start().await;
-    world.put_forward(Duration::from_secs(1800));
-    world.put_forward(Duration::from_secs(2400));
+    // Work of another provider goes on, which shows that there was a plan.
+    world.planned_anew(TaskNumber(2)).await;
+    assert_eq!(world.runs(task).await.len(), 1, "{}", world.outcomes(task).await);
+    world.put_forward(Duration::from_secs(3700));
     until("it is tried again", || world.runs(task), |runs| runs.len() > 1).await;
     let second = world.runs(task).await[1].intended_at;
     assert!(second >= reset, "the limit was run into again {:?} before its reset", reset.since(second));

@@ -133,11 +133,13 @@ pub(crate) struct World {
     dir: tempfile::TempDir,
     clock: Arc<ForwardClock>,
     running: Option<Running>,
+    /// Agents whose client is another one than that of the others, and dies at once.
+    elsewhere: Vec<&'static str>,
 }
 
 impl World {
     pub(crate) async fn new() -> Self {
-        let world = Self { dir: tempfile::tempdir().unwrap(), clock: Arc::default(), running: None };
+        let world = Self { dir: tempfile::tempdir().unwrap(), clock: Arc::default(), running: None, elsewhere: Vec::new() };
         let origin = world.path("origin");
         std::fs::create_dir_all(&origin).unwrap();
         std::fs::write(origin.join("README.md"), "# Greeter\n").unwrap();
@@ -152,6 +154,11 @@ impl World {
         world
     }
 
+    /// A company in which this agent has a provider of its own.
+    pub(crate) async fn with_elsewhere(agent: &'static str) -> Self {
+        Self { elsewhere: vec![agent], ..Self::new().await }
+    }
+
     fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
@@ -162,6 +169,7 @@ impl World {
         let store = Arc::new(SqlStore::open(OpenOptions::new(format!("sqlite:{}", data.join("roboco.db").display()))).await.unwrap());
         let roster = include_str!("../../../../company/roster.toml");
         let roster = Arc::new(Roster::parse(store.company(), roster).unwrap());
+        let elsewhere = self.elsewhere.iter().map(|slug| (roster.by_slug(slug).unwrap().id, "claude".to_owned())).collect();
         let git = Git::discover("/usr/local/bin:/usr/bin:/bin".as_ref(), &data.join("git-home")).await.unwrap();
         let repos = Arc::new(Repos::open(git, &data).unwrap());
         let adapter = Arc::new(GitRepos::new(Arc::clone(&repos), self.dir.path().to_owned(), None));
@@ -189,11 +197,12 @@ impl World {
             data: data.clone(),
             door,
             default_provider: "scripted".into(),
-            routes: BTreeMap::new(),
-            providers: BTreeMap::from([(
-                "scripted".into(),
-                ProviderConfig { program: roboco, standard: None, strong: None, login: LoginKind::ApiKey },
-            )]),
+            routes: elsewhere,
+            providers: ["scripted", "claude"]
+                .map(|name| {
+                    (name.into(), ProviderConfig { program: roboco.clone(), standard: None, strong: None, login: LoginKind::ApiKey })
+                })
+                .into(),
             play: Some((self.path("play.toml"), self.dir.path().to_owned())),
             memory_bytes: None,
             pids: 1024,
