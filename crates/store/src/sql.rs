@@ -129,7 +129,7 @@ async fn make_company(db: &impl ConnectionTrait) -> Result<CompanyId, StoreFault
     let company_id = id.to_string();
     let leader = leader::Model { company_id: company_id.clone(), holder: String::new(), epoch: 0, expires_at: 0 };
     leader::Entity::insert(leader.into_active_model()).exec_without_returning(db).await.map_err(fault)?;
-    let numbers = counter::Model { company_id: company_id.clone(), next_event: 1, next_task: 1, next_inbox: 1 };
+    let numbers = counter::Model { company_id: company_id.clone(), next_event: 1, next_task: 1, next_inbox: 1, last_write: None };
     counter::Entity::insert(numbers.into_active_model()).exec_without_returning(db).await.map_err(fault)?;
     // The company comes last: without it the two rows above are never looked at.
     let company = company::Model { id: company_id };

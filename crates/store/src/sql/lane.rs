@@ -6,17 +6,21 @@
 //! own, so no transaction is left open and nothing is committed without being published.
 //!
 //! A group that fails is tried again one request at a time, so that only the guilty one fails. A request that has failed is never repeated
-//! here when it may have been written. After a commit whose outcome is unknown, or
-//! when the database disagrees with memory, everything is loaded anew before the next write.
+//! here when it may have been written. Every transaction leaves its name, so that one whose commit was not answered is looked for and its
+//! callers are told what became of it. After such a commit, or when the database disagrees with memory, everything is loaded anew before
+//! the next write.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
 
 use roboco_domain::id::{CompanyId, SpawnId};
 use sea_orm::{ConnectionTrait, DatabaseConnection, DbErr, SqliteTransactionMode, TransactionOptions, TransactionTrait};
 use tokio::sync::{broadcast, mpsc, oneshot};
+use tokio::time::Instant;
 use tracing::{error, warn};
+use uuid::Uuid;
 
 use super::fault::{fault, is_duplicate};
 use super::load;
@@ -32,6 +36,10 @@ const QUEUE: usize = 1024;
 const VOLUMES: usize = 1024;
 /// Events that another process has written are read this many at a time.
 const MISSED_PAGE: u64 = 500;
+/// For so long it is tried to find out what became of a commit that was not answered; nothing else can be written meanwhile.
+const FIND_OUT: Duration = Duration::from_secs(15);
+/// The wait between two such tries.
+const ASK_AGAIN: Duration = Duration::from_millis(200);
 /// The epoch of a process that never led.
 const NEVER_LED: u64 = 0;
 
@@ -134,6 +142,13 @@ enum Failure {
     Fault(StoreFault),
 }
 
+/// What became of a commit that was not answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Found {
+    Written,
+    Gone,
+}
+
 struct Lane {
     db: DatabaseConnection,
     shared: Arc<Shared>,
@@ -210,7 +225,8 @@ impl Lane {
             self.reload().await.map_err(Failure::Fault)?;
         }
         let volumes = self.volumes_of(works).await.map_err(Failure::Fault)?;
-        let target = Target { backend: self.db.get_database_backend(), company: self.shared.company, fence: self.shared.fence() };
+        let write = Uuid::now_v7();
+        let target = Target { backend: self.db.get_database_backend(), company: self.shared.company, fence: self.shared.fence(), write };
         let planned = self.shared.read(|memory| plan(target, memory, volumes, works)).map_err(Failure::Fault)?;
         let Plan { writes, answers, staged, volumes } = planned;
         if !writes.is_empty() {
@@ -218,7 +234,14 @@ impl Lane {
                 Ok(()) => {}
                 Err(Failure::Unknown(fault)) => {
                     self.trust = Trust::Doubtful;
-                    return Err(Failure::Unknown(fault));
+                    // Only decisions leave a name; the rest may be written again without harm.
+                    let decides = works.iter().any(|work| matches!(work, Work::Commit(_)));
+                    return match if decides { self.find_out(write).await } else { None } {
+                        // Memory was loaded with it, and its events are out.
+                        Some(Found::Written) => Ok(answers),
+                        Some(Found::Gone) => Err(Failure::Fault(fault)),
+                        None => Err(Failure::Unknown(fault)),
+                    };
                 }
                 Err(failure) => return Err(failure),
             }
@@ -248,6 +271,29 @@ impl Lane {
             }
         }
         transaction.commit().await.map_err(|cause| Failure::Unknown(fault(cause)))
+    }
+
+    /// What became of a transaction whose commit was not answered; none when the database cannot be asked in time.
+    async fn find_out(&mut self, write: Uuid) -> Option<Found> {
+        let deadline = Instant::now() + FIND_OUT;
+        loop {
+            let last = match load::last_write(&self.db, self.shared.company).await {
+                Ok(last) => self.reload().await.map(|()| last),
+                Err(fault) => Err(fault),
+            };
+            match last {
+                Ok(last) => {
+                    let written = last == Some(write.to_string());
+                    warn!(written, "the database did not answer a commit; now it is known what became of it");
+                    return Some(if written { Found::Written } else { Found::Gone });
+                }
+                Err(fault) if Instant::now() >= deadline => {
+                    error!(error = %fault, "the database did not answer a commit, and cannot be asked what became of it");
+                    return None;
+                }
+                Err(_) => tokio::time::sleep(ASK_AGAIN).await,
+            }
+        }
     }
 
     /// How much is stored of each transcript that the group appends to.

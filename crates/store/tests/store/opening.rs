@@ -40,7 +40,10 @@ pub(crate) async fn a_fresh_schema_has_exactly_the_expected_tables(place: &Place
     let mut tables = place.texts(tables).await;
     tables.sort();
     assert_eq!(tables, TABLES);
-    assert_eq!(place.texts("SELECT version FROM seaql_migrations").await, ["m0001_first_tables", "m0002_effects_of_a_task"]);
+    assert_eq!(
+        place.texts("SELECT version FROM seaql_migrations").await,
+        ["m0001_first_tables", "m0002_effects_of_a_task", "m0003_last_write"]
+    );
 }
 
 pub(crate) async fn a_newer_schema_is_refused(place: &Place) {
