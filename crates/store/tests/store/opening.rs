@@ -125,3 +125,14 @@ async fn a_server_that_does_not_answer_is_named_without_its_password() {
     let error = refusal("mysql://me:hunter2@host/roboco").await;
     assert!(matches!(&error, OpenError::Address { .. }), "{error}");
 }
+
+/// Two control planes may be started on one server by mistake, or one for another that hangs.
+#[tokio::test]
+async fn many_first_starts_on_one_server_make_one_company() {
+    let place = Place::postgres().await;
+    let opened = futures::future::join_all((0..8).map(|_| place.open())).await;
+    assert!(opened.iter().all(|store| store.company() == opened[0].company()), "they disagree about the company");
+    assert_eq!(place.texts("SELECT id FROM company").await, [opened[0].company().to_string()]);
+    drop(opened);
+    place.remove().await;
+}
