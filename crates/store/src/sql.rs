@@ -14,6 +14,7 @@ mod migration;
 mod open;
 mod plan;
 mod rows;
+mod worker;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -433,6 +434,8 @@ impl Store for SqlStore {
     }
 
     async fn ping(&self) -> Result<(), StoreFault> {
+        self.lane.check()?;
+        self.attempts.check()?;
         company::Entity::find().count(&self.readers).await.map(|_| ()).map_err(fault)
     }
 

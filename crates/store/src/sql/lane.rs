@@ -26,6 +26,7 @@ use super::fault::{fault, is_duplicate};
 use super::load;
 use super::memory::Memory;
 use super::plan::{Miss, Plan, Target, Volume, Work, Write, plan};
+use super::worker::Worker;
 use crate::{Committed, EventRow, StoreFault};
 
 /// Most requests in one transaction.
@@ -86,28 +87,38 @@ enum Message {
 #[derive(Debug, Clone)]
 pub(super) struct LaneSender {
     queue: mpsc::Sender<Message>,
+    writer: Worker,
 }
 
 impl LaneSender {
     /// Starts a lane on its own connection. It ends when every sender is gone, or when it is closed.
     pub(super) fn start(db: DatabaseConnection, shared: Arc<Shared>) -> Self {
         let (queue, waiting) = mpsc::channel(QUEUE);
-        tokio::spawn(Lane { db, shared, volumes: HashMap::new(), trust: Trust::Certain }.serve(waiting));
-        Self { queue }
+        let lane = Lane { db, shared, volumes: HashMap::new(), trust: Trust::Certain };
+        Self { queue, writer: Worker::start("the writer of the database", lane.serve(waiting)) }
     }
 
     /// Writes and waits until it is durable. The write goes on even if nobody waits any more.
     pub(super) async fn write(&self, work: Work) -> Result<Committed, StoreFault> {
         let (answer, answered) = oneshot::channel();
-        self.queue.send(Message::Write(work, answer)).await.map_err(|_| closed())?;
-        answered.await.map_err(|_| closed())?
+        self.queue.send(Message::Write(work, answer)).await.map_err(|_| self.gone())?;
+        answered.await.map_err(|_| self.gone())?
+    }
+
+    /// Fails when nothing can be written any more.
+    pub(super) fn check(&self) -> Result<(), StoreFault> {
+        self.writer.check()
     }
 
     /// Loads memory anew.
     pub(super) async fn reload(&self) -> Result<(), StoreFault> {
         let (answer, answered) = oneshot::channel();
-        self.queue.send(Message::Reload(answer)).await.map_err(|_| closed())?;
-        answered.await.map_err(|_| closed())?
+        self.queue.send(Message::Reload(answer)).await.map_err(|_| self.gone())?;
+        answered.await.map_err(|_| self.gone())?
+    }
+
+    fn gone(&self) -> StoreFault {
+        self.check().err().unwrap_or_else(closed)
     }
 
     /// Finishes what waits and closes the connection.
