@@ -5,6 +5,7 @@ use std::sync::Arc;
 use roboco_domain::apply::changes;
 use roboco_domain::command::{Actor, Body, Command, Fresh, SystemCommand};
 use roboco_domain::decide::{decide, told_of};
+use roboco_domain::effect::Intended;
 use roboco_domain::event::Event;
 use roboco_domain::id::{AgentId, CorrelationId, TaskId, TaskRef};
 use roboco_domain::limits;
@@ -126,7 +127,14 @@ impl Company {
                 settles: settled(command, decision.settles),
                 replay: replay.clone().map(|r| Replay { waits_for: decision.answer.waits_for, ..r }),
             };
-            if let Committed::Yes(seq) = self.store.commit(request).await? {
+            let committed = match self.store.commit(request).await {
+                Ok(committed) => committed,
+                Err(fault) => {
+                    self.look_after(decision.effects);
+                    return Err(fault.into());
+                }
+            };
+            if let Committed::Yes(seq) = committed {
                 if concerns_plan {
                     self.signals.plan.notify_one();
                 }
@@ -144,6 +152,28 @@ impl Company {
             }
         }
         Err(Fault::passing("too many writers at once; try again"))
+    }
+
+    /// Hands over what was committed although the database failed to say so, as soon as it can be asked.
+    fn look_after(&self, effects: Vec<Intended>) {
+        let (store, hand_over) = (Arc::clone(&self.store), self.signals.late());
+        tokio::spawn(async move {
+            for intended in effects {
+                let mut wait = limits::OUTBOX_BACKOFF;
+                let state = loop {
+                    match store.intent(intended.intent).await {
+                        Ok(state) => break state,
+                        Err(fault) => tracing::warn!(%fault, intent = %intended.intent, "whether an effect was recorded is not known yet"),
+                    }
+                    tokio::time::sleep(wait).await;
+                    wait = (wait * 2).min(limits::OUTBOX_BACKOFF_MAX);
+                };
+                if matches!(state, IntentState::Open) {
+                    tracing::info!(intent = %intended.intent, "an effect was recorded although the database did not say so");
+                    hand_over(intended);
+                }
+            }
+        });
     }
 
     /// What came of the request that was sent with this key before, if there was one. Nothing is done again: an effect that is under way is

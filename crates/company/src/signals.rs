@@ -31,8 +31,14 @@ impl Signals {
     }
 
     pub(crate) fn hand_over(&self, intents: Vec<Intended>) {
-        for intent in intents {
-            if self.intents.send(intent).is_err() {
+        intents.into_iter().for_each(self.late());
+    }
+
+    /// The same for later, without the company.
+    pub(crate) fn late(&self) -> impl Fn(Intended) + Send + use<> {
+        let intents = self.intents.clone();
+        move |intent| {
+            if intents.send(intent).is_err() {
                 tracing::debug!("no executor runs; the effect is picked up at the next start");
             }
         }

@@ -221,10 +221,14 @@ impl Gateway {
             }
             Broken::Fault(fault) if fault.retryable => {
                 tracing::warn!(correlation = %call.correlation, verb = %call.verb, %agent, %fault, "{} of {agent} failed for now", call.verb);
-                let message = "something the company needs does not answer right now; nothing was changed";
+                let message = "something the company needs does not answer right now, so that this may not have been done";
                 (
                     StatusCode::SERVICE_UNAVAILABLE,
-                    Rejection::new(Kind::Unavailable, message, Remedy::tell("send the same call again in 2 seconds")),
+                    Rejection::new(
+                        Kind::Unavailable,
+                        message,
+                        Remedy::tell("send the same call again in 2 seconds; what was done is not done twice"),
+                    ),
                 )
             }
             Broken::Fault(fault) => {

@@ -299,7 +299,7 @@ pub trait Store: Send + Sync + std::fmt::Debug {
 
     /// Removes what is past its retention.
     async fn prune(&self, now: Timestamp) -> Result<(), StoreFault>;
-    /// Whether the database answers.
+    /// Whether the database answers, and what writes to it is alive.
     async fn ping(&self) -> Result<(), StoreFault>;
     /// Statements sent so far, without BEGIN and COMMIT.
     fn statements(&self) -> u64;

@@ -14,6 +14,7 @@ mod migration;
 mod open;
 mod plan;
 mod rows;
+mod worker;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -30,16 +31,15 @@ use roboco_domain::task::Task;
 use roboco_domain::time::Timestamp;
 use sea_orm::sea_query::{Expr, ExprTrait, OnConflict};
 use sea_orm::{
-    ColumnTrait, ConnectionTrait, DatabaseConnection, DbBackend, EntityTrait, IntoActiveModel, PaginatorTrait, QueryFilter, QueryOrder,
-    QuerySelect, QueryTrait, Statement,
+    ColumnTrait, DatabaseConnection, DbBackend, EntityTrait, IntoActiveModel, PaginatorTrait, QueryFilter, QueryOrder, QuerySelect,
+    QueryTrait, Statement,
 };
 use tokio::sync::broadcast;
-use uuid::Uuid;
 
 pub use open::{OpenError, OpenOptions};
 
 use attempts::AttemptLog;
-use entity::{api_token, attempt, company, counter, event, intent, leader, replay, spawn, task, transcript};
+use entity::{api_token, attempt, company, event, intent, leader, replay, spawn, task, transcript};
 use fault::fault;
 use lane::{LaneSender, Shared};
 use plan::Work;
@@ -71,11 +71,7 @@ impl SqlStore {
     /// # Errors
     /// `OpenError` names what is wrong with the file or the server, and what to do.
     pub async fn open(options: OpenOptions) -> Result<Self, OpenError> {
-        let open::Connections { mut writer, mut readers } = open::connect(&options).await?;
-        let company = match load::company(&writer).await? {
-            Some(company) => company,
-            None => make_company(&writer).await?,
-        };
+        let open::Connections { company, mut writer, mut readers } = open::connect(&options).await?;
         let memory = load::memory(&writer, company).await?;
         let statements = Arc::new(AtomicU64::new(0));
         for connection in [&mut writer, &mut readers] {
@@ -121,20 +117,6 @@ impl SqlStore {
         let row = found.filter(spawn::Column::CompanyId.eq(self.id())).one(&self.readers).await.map_err(fault)?;
         row.map(|row| rows::from_json("spawn", &row.doc)).transpose()
     }
-}
-
-/// The rows every database has: one company, its counters, and a leader that nobody is yet.
-async fn make_company(db: &impl ConnectionTrait) -> Result<CompanyId, StoreFault> {
-    let id = Uuid::now_v7();
-    let company_id = id.to_string();
-    let leader = leader::Model { company_id: company_id.clone(), holder: String::new(), epoch: 0, expires_at: 0 };
-    leader::Entity::insert(leader.into_active_model()).exec_without_returning(db).await.map_err(fault)?;
-    let numbers = counter::Model { company_id: company_id.clone(), next_event: 1, next_task: 1, next_inbox: 1 };
-    counter::Entity::insert(numbers.into_active_model()).exec_without_returning(db).await.map_err(fault)?;
-    // The company comes last: without it the two rows above are never looked at.
-    let company = company::Model { id: company_id };
-    company::Entity::insert(company.into_active_model()).exec_without_returning(db).await.map_err(fault)?;
-    Ok(CompanyId::new(id))
 }
 
 /// A prefix without dashes, as the stored text has it.
@@ -452,6 +434,8 @@ impl Store for SqlStore {
     }
 
     async fn ping(&self) -> Result<(), StoreFault> {
+        self.lane.check()?;
+        self.attempts.check()?;
         company::Entity::find().count(&self.readers).await.map(|_| ()).map_err(fault)
     }
 

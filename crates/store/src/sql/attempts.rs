@@ -15,7 +15,8 @@ use super::entity::attempt;
 use super::lane::LaneSender;
 use super::plan::Work;
 use super::rows;
-use crate::Attempt;
+use super::worker::Worker;
+use crate::{Attempt, StoreFault};
 
 /// Refused calls in one write.
 const BATCH: usize = 256;
@@ -34,6 +35,7 @@ enum Message {
 pub(super) struct AttemptLog {
     queue: mpsc::Sender<Message>,
     dropped: Arc<AtomicU64>,
+    worker: Worker,
 }
 
 impl AttemptLog {
@@ -42,8 +44,13 @@ impl AttemptLog {
         let (queue, waiting) = mpsc::channel(QUEUE);
         let dropped = Arc::new(AtomicU64::new(0));
         let writer = Writer { lane, backend, company, dropped: Arc::clone(&dropped) };
-        tokio::spawn(writer.serve(waiting));
-        Self { queue, dropped }
+        let worker = Worker::start("the keeper of refused calls", writer.serve(waiting));
+        Self { queue, dropped, worker }
+    }
+
+    /// Fails when none can be kept any more.
+    pub(super) fn check(&self) -> Result<(), StoreFault> {
+        self.worker.check()
     }
 
     pub(super) fn keep(&self, attempt: Attempt) {

@@ -6,22 +6,27 @@
 //! own, so no transaction is left open and nothing is committed without being published.
 //!
 //! A group that fails is tried again one request at a time, so that only the guilty one fails. A request that has failed is never repeated
-//! here when it may have been written. After a commit whose outcome is unknown, or
-//! when the database disagrees with memory, everything is loaded anew before the next write.
+//! here when it may have been written. Every transaction leaves its name, so that one whose commit was not answered is looked for and its
+//! callers are told what became of it. After such a commit, or when the database disagrees with memory, everything is loaded anew before
+//! the next write.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
 
 use roboco_domain::id::{CompanyId, SpawnId};
 use sea_orm::{ConnectionTrait, DatabaseConnection, DbErr, SqliteTransactionMode, TransactionOptions, TransactionTrait};
 use tokio::sync::{broadcast, mpsc, oneshot};
+use tokio::time::Instant;
 use tracing::{error, warn};
+use uuid::Uuid;
 
 use super::fault::{fault, is_duplicate};
 use super::load;
 use super::memory::Memory;
 use super::plan::{Miss, Plan, Target, Volume, Work, Write, plan};
+use super::worker::Worker;
 use crate::{Committed, EventRow, StoreFault};
 
 /// Most requests in one transaction.
@@ -32,6 +37,10 @@ const QUEUE: usize = 1024;
 const VOLUMES: usize = 1024;
 /// Events that another process has written are read this many at a time.
 const MISSED_PAGE: u64 = 500;
+/// For so long it is tried to find out what became of a commit that was not answered; nothing else can be written meanwhile.
+const FIND_OUT: Duration = Duration::from_secs(15);
+/// The wait between two such tries.
+const ASK_AGAIN: Duration = Duration::from_millis(200);
 /// The epoch of a process that never led.
 const NEVER_LED: u64 = 0;
 
@@ -78,28 +87,38 @@ enum Message {
 #[derive(Debug, Clone)]
 pub(super) struct LaneSender {
     queue: mpsc::Sender<Message>,
+    writer: Worker,
 }
 
 impl LaneSender {
     /// Starts a lane on its own connection. It ends when every sender is gone, or when it is closed.
     pub(super) fn start(db: DatabaseConnection, shared: Arc<Shared>) -> Self {
         let (queue, waiting) = mpsc::channel(QUEUE);
-        tokio::spawn(Lane { db, shared, volumes: HashMap::new(), trust: Trust::Certain }.serve(waiting));
-        Self { queue }
+        let lane = Lane { db, shared, volumes: HashMap::new(), trust: Trust::Certain };
+        Self { queue, writer: Worker::start("the writer of the database", lane.serve(waiting)) }
     }
 
     /// Writes and waits until it is durable. The write goes on even if nobody waits any more.
     pub(super) async fn write(&self, work: Work) -> Result<Committed, StoreFault> {
         let (answer, answered) = oneshot::channel();
-        self.queue.send(Message::Write(work, answer)).await.map_err(|_| closed())?;
-        answered.await.map_err(|_| closed())?
+        self.queue.send(Message::Write(work, answer)).await.map_err(|_| self.gone())?;
+        answered.await.map_err(|_| self.gone())?
+    }
+
+    /// Fails when nothing can be written any more.
+    pub(super) fn check(&self) -> Result<(), StoreFault> {
+        self.writer.check()
     }
 
     /// Loads memory anew.
     pub(super) async fn reload(&self) -> Result<(), StoreFault> {
         let (answer, answered) = oneshot::channel();
-        self.queue.send(Message::Reload(answer)).await.map_err(|_| closed())?;
-        answered.await.map_err(|_| closed())?
+        self.queue.send(Message::Reload(answer)).await.map_err(|_| self.gone())?;
+        answered.await.map_err(|_| self.gone())?
+    }
+
+    fn gone(&self) -> StoreFault {
+        self.check().err().unwrap_or_else(closed)
     }
 
     /// Finishes what waits and closes the connection.
@@ -132,6 +151,13 @@ enum Failure {
     Unknown(StoreFault),
     /// The database refused.
     Fault(StoreFault),
+}
+
+/// What became of a commit that was not answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Found {
+    Written,
+    Gone,
 }
 
 struct Lane {
@@ -210,7 +236,8 @@ impl Lane {
             self.reload().await.map_err(Failure::Fault)?;
         }
         let volumes = self.volumes_of(works).await.map_err(Failure::Fault)?;
-        let target = Target { backend: self.db.get_database_backend(), company: self.shared.company, fence: self.shared.fence() };
+        let write = Uuid::now_v7();
+        let target = Target { backend: self.db.get_database_backend(), company: self.shared.company, fence: self.shared.fence(), write };
         let planned = self.shared.read(|memory| plan(target, memory, volumes, works)).map_err(Failure::Fault)?;
         let Plan { writes, answers, staged, volumes } = planned;
         if !writes.is_empty() {
@@ -218,7 +245,14 @@ impl Lane {
                 Ok(()) => {}
                 Err(Failure::Unknown(fault)) => {
                     self.trust = Trust::Doubtful;
-                    return Err(Failure::Unknown(fault));
+                    // Only decisions leave a name; the rest may be written again without harm.
+                    let decides = works.iter().any(|work| matches!(work, Work::Commit(_)));
+                    return match if decides { self.find_out(write).await } else { None } {
+                        // Memory was loaded with it, and its events are out.
+                        Some(Found::Written) => Ok(answers),
+                        Some(Found::Gone) => Err(Failure::Fault(fault)),
+                        None => Err(Failure::Unknown(fault)),
+                    };
                 }
                 Err(failure) => return Err(failure),
             }
@@ -248,6 +282,29 @@ impl Lane {
             }
         }
         transaction.commit().await.map_err(|cause| Failure::Unknown(fault(cause)))
+    }
+
+    /// What became of a transaction whose commit was not answered; none when the database cannot be asked in time.
+    async fn find_out(&mut self, write: Uuid) -> Option<Found> {
+        let deadline = Instant::now() + FIND_OUT;
+        loop {
+            let last = match load::last_write(&self.db, self.shared.company).await {
+                Ok(last) => self.reload().await.map(|()| last),
+                Err(fault) => Err(fault),
+            };
+            match last {
+                Ok(last) => {
+                    let written = last == Some(write.to_string());
+                    warn!(written, "the database did not answer a commit; now it is known what became of it");
+                    return Some(if written { Found::Written } else { Found::Gone });
+                }
+                Err(fault) if Instant::now() >= deadline => {
+                    error!(error = %fault, "the database did not answer a commit, and cannot be asked what became of it");
+                    return None;
+                }
+                Err(_) => tokio::time::sleep(ASK_AGAIN).await,
+            }
+        }
     }
 
     /// How much is stored of each transcript that the group appends to.

@@ -7,7 +7,7 @@ use roboco_domain::inbox::InboxItem;
 use roboco_domain::project::Project;
 use roboco_domain::spawn::{Spawn, SpawnState};
 use roboco_domain::task::Stage;
-use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
+use sea_orm::{ColumnTrait, ConnectionTrait, DatabaseConnection, EntityTrait, QueryFilter, QueryOrder, QuerySelect, TransactionTrait};
 
 use super::entity::{agent_seat, company, counter, event, inbox, leader, project, spawn, task, transcript};
 use super::fault::{fault, unreadable};
@@ -55,6 +55,14 @@ pub(super) async fn memory(db: &impl ConnectionTrait, of: CompanyId) -> Result<M
 pub(super) async fn company(db: &impl ConnectionTrait) -> Result<Option<CompanyId>, StoreFault> {
     let row = company::Entity::find().one(db).await.map_err(fault)?;
     row.map(|row| rows::parse("company", &row.id)).transpose()
+}
+
+/// Which transaction wrote last. Waits for one that is still being committed.
+pub(super) async fn last_write(db: &DatabaseConnection, of: CompanyId) -> Result<Option<String>, StoreFault> {
+    let transaction = db.begin().await.map_err(fault)?;
+    let row = counter::Entity::find_by_id(of.to_string()).lock_exclusive().one(&transaction).await.map_err(fault)?;
+    transaction.rollback().await.map_err(fault)?;
+    Ok(row.and_then(|row| row.last_write))
 }
 
 /// Events after one number and before another.

@@ -2,6 +2,7 @@
 
 mod m0001_first_tables;
 mod m0002_effects_of_a_task;
+mod m0003_last_write;
 
 use sea_orm_migration::{MigrationTrait, MigratorTrait};
 
@@ -10,6 +11,10 @@ pub(super) struct Steps;
 
 impl MigratorTrait for Steps {
     fn migrations() -> Vec<Box<dyn MigrationTrait>> {
-        vec![Box::new(m0001_first_tables::FirstTables), Box::new(m0002_effects_of_a_task::EffectsOfATask)]
+        vec![
+            Box::new(m0001_first_tables::FirstTables),
+            Box::new(m0002_effects_of_a_task::EffectsOfATask),
+            Box::new(m0003_last_write::LastWrite),
+        ]
     }
 }

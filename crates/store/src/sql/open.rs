@@ -6,12 +6,19 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use roboco_domain::id::CompanyId;
 use sea_orm::sea_query::Value;
 use sea_orm::sqlx::Connection as _;
-use sea_orm::{ConnectOptions, ConnectionTrait, Database, DatabaseConnection, DbBackend, DbErr, Statement};
+use sea_orm::{
+    ConnectOptions, ConnectionTrait, Database, DatabaseConnection, DbBackend, DbErr, EntityTrait, IntoActiveModel, SqliteTransactionMode,
+    Statement, TransactionOptions, TransactionTrait,
+};
 use sea_orm_migration::MigratorTrait;
+use uuid::Uuid;
 
+use super::entity::{company, counter, leader};
 use super::fault::{fault, is_full};
+use super::load;
 use super::migration::Steps;
 use crate::StoreFault;
 
@@ -113,13 +120,20 @@ impl From<DbErr> for OpenError {
     }
 }
 
-/// The connections to an open database whose schema is current.
+/// The connections to an open database whose schema is current, and the company that lives there.
 #[derive(Debug)]
 pub(super) struct Connections {
+    pub(super) company: CompanyId,
     /// The one connection that writes.
     pub(super) writer: DatabaseConnection,
     /// A few that read.
     pub(super) readers: DatabaseConnection,
+}
+
+/// The connections to a database about which nothing is known yet.
+struct Pools {
+    writer: DatabaseConnection,
+    readers: DatabaseConnection,
 }
 
 enum Address {
@@ -153,21 +167,49 @@ fn without_user(url: &str) -> String {
     }
 }
 
-/// Connects, checks, and brings the schema up to date.
+/// Connects, checks, brings the schema up to date, and makes the company of a new database.
 pub(super) async fn connect(options: &OpenOptions) -> Result<Connections, OpenError> {
-    let (connections, place) = match address(&options.url)? {
+    let (Pools { writer, readers }, place) = match address(&options.url)? {
         Address::Sqlite(path) => (sqlite(&path).await?, path.display().to_string()),
         Address::Postgres(url) => (postgres(&url).await?, without_user(&url)),
     };
-    if connections.writer.get_database_backend() == DbBackend::Postgres {
-        // Two processes that start together must not both create the tables.
-        query(&connections.writer, "SELECT pg_advisory_lock($1)", [SCHEMA_LOCK.into()]).await?;
+    let locks = writer.get_database_backend() == DbBackend::Postgres;
+    if locks {
+        // Two processes that start together must not both create the tables, nor a company each.
+        query(&writer, "SELECT pg_advisory_lock($1)", [SCHEMA_LOCK.into()]).await?;
     }
-    let upgraded = upgrade(&connections.writer, &place).await;
-    if connections.writer.get_database_backend() == DbBackend::Postgres {
-        query(&connections.writer, "SELECT pg_advisory_unlock($1)", [SCHEMA_LOCK.into()]).await?;
+    let prepared = prepare(&writer, &place).await;
+    if locks {
+        query(&writer, "SELECT pg_advisory_unlock($1)", [SCHEMA_LOCK.into()]).await?;
     }
-    upgraded.map(|()| connections)
+    prepared.map(|company| Connections { company, writer, readers })
+}
+
+async fn prepare(db: &DatabaseConnection, place: &str) -> Result<CompanyId, OpenError> {
+    upgrade(db, place).await?;
+    if let Some(company) = load::company(db).await? {
+        return Ok(company);
+    }
+    let options = TransactionOptions { sqlite_transaction_mode: Some(SqliteTransactionMode::Immediate), ..TransactionOptions::default() };
+    let transaction = db.begin_with_options(options).await?;
+    let company = match load::company(&transaction).await? {
+        Some(company) => company,
+        None => make_company(&transaction).await?,
+    };
+    transaction.commit().await?;
+    Ok(company)
+}
+
+/// The rows every database has: one company, its counters, and a leader that nobody is yet.
+async fn make_company(db: &impl ConnectionTrait) -> Result<CompanyId, DbErr> {
+    let id = Uuid::now_v7();
+    let company_id = id.to_string();
+    let leader = leader::Model { company_id: company_id.clone(), holder: String::new(), epoch: 0, expires_at: 0 };
+    leader::Entity::insert(leader.into_active_model()).exec_without_returning(db).await?;
+    let numbers = counter::Model { company_id: company_id.clone(), next_event: 1, next_task: 1, next_inbox: 1, last_write: None };
+    counter::Entity::insert(numbers.into_active_model()).exec_without_returning(db).await?;
+    company::Entity::insert(company::Model { id: company_id }.into_active_model()).exec_without_returning(db).await?;
+    Ok(CompanyId::new(id))
 }
 
 async fn upgrade(db: &DatabaseConnection, place: &str) -> Result<(), OpenError> {
@@ -200,7 +242,7 @@ async fn query<const N: usize>(db: &DatabaseConnection, sql: &str, values: [Valu
     db.query_all_raw(Statement::from_sql_and_values(db.get_database_backend(), sql, values)).await
 }
 
-async fn sqlite(path: &Path) -> Result<Connections, OpenError> {
+async fn sqlite(path: &Path) -> Result<Pools, OpenError> {
     let bytes = prepare_file(path)?;
     let corrupt = |cause: DbErr| match is_full(&cause) {
         true => OpenError::Full { path: path.to_owned() },
@@ -215,7 +257,7 @@ async fn sqlite(path: &Path) -> Result<Connections, OpenError> {
         }
     }
     let readers = sqlite_pool(path, SQLITE_READERS, "ON").await.map_err(corrupt)?;
-    Ok(Connections { writer, readers })
+    Ok(Pools { writer, readers })
 }
 
 /// Makes the file, readable by its owner only, or looks at its first bytes. Returns its size.
@@ -254,11 +296,11 @@ async fn sqlite_pool(path: &Path, connections: u32, query_only: &'static str) ->
     Database::connect(options).await
 }
 
-async fn postgres(url: &str) -> Result<Connections, OpenError> {
+async fn postgres(url: &str) -> Result<Pools, OpenError> {
     let unreachable = |cause: DbErr| OpenError::Unreachable { server: without_user(url), reason: cause.to_string() };
     let writer = postgres_pool(url, 1).await.map_err(unreachable)?;
     let readers = postgres_pool(url, POSTGRES_READERS).await.map_err(unreachable)?;
-    Ok(Connections { writer, readers })
+    Ok(Pools { writer, readers })
 }
 
 async fn postgres_pool(url: &str, connections: u32) -> Result<DatabaseConnection, DbErr> {

@@ -17,6 +17,8 @@ use roboco_domain::time::Timestamp;
 use sea_orm::sea_query::{Expr, OnConflict, Query};
 use sea_orm::{ActiveModelTrait, ColumnTrait, DbBackend, EntityTrait, IntoActiveModel, Iterable, QueryFilter, QueryTrait, Statement};
 
+use uuid::Uuid;
+
 use super::entity::{agent_seat, counter, event, inbox, intent, leader, project, replay, spawn, task, transcript};
 use super::memory::{Counter, Memory, Staged};
 use super::rows;
@@ -92,6 +94,8 @@ pub(super) struct Target {
     pub(super) company: CompanyId,
     /// The epoch of leadership this process writes under, once it has led.
     pub(super) fence: Option<u64>,
+    /// The name of the transaction, left behind by one that commits a decision.
+    pub(super) write: Uuid,
 }
 
 struct Planner<'a> {
@@ -102,12 +106,14 @@ struct Planner<'a> {
     writes: Vec<Write>,
     intents: Vec<intent::ActiveModel>,
     replays: Vec<replay::ActiveModel>,
+    decides: bool,
 }
 
 /// Plans a group. `volumes` holds an entry for every spawn whose transcript grows.
 pub(super) fn plan(target: Target, memory: &Memory, volumes: HashMap<SpawnId, Volume>, works: &[&Work]) -> Result<Plan, StoreFault> {
     let staged = Staged::new(memory.counter);
-    let mut planner = Planner { target, memory, staged, volumes, writes: Vec::new(), intents: Vec::new(), replays: Vec::new() };
+    let mut planner =
+        Planner { target, memory, staged, volumes, writes: Vec::new(), intents: Vec::new(), replays: Vec::new(), decides: false };
     let mut answers = Vec::with_capacity(works.len());
     for work in works {
         let answer = match work {
@@ -173,6 +179,7 @@ impl Planner<'_> {
         if !self.is_current(request) {
             return Ok(Committed::Stale);
         }
+        self.decides = true;
         // Rows are written in one fixed order of tables and of tasks in theirs, the counter last, so that two writers cannot wait for each
         // other in a circle.
         let mut tasks: Vec<_> = tasks_of(&request.changes).collect();
@@ -365,7 +372,8 @@ impl Planner<'_> {
         for statement in inserts::<replay::Entity, _>(std::mem::take(&mut self.replays), backend, None) {
             self.write(statement, Miss::Stale);
         }
-        if self.staged.counter != self.memory.counter {
+        // Also when no number was used: who may write is asked with the counter, and the transaction leaves its name there.
+        if self.decides {
             self.counter();
         }
         let Self { writes, staged, volumes, .. } = self;
@@ -379,6 +387,7 @@ impl Planner<'_> {
             .col_expr(counter::Column::NextEvent, Expr::value(rows::stored(new.event)))
             .col_expr(counter::Column::NextTask, Expr::value(rows::stored(new.task)))
             .col_expr(counter::Column::NextInbox, Expr::value(rows::stored(new.inbox)))
+            .col_expr(counter::Column::LastWrite, Expr::value(self.target.write.to_string()))
             .filter(counter::Column::CompanyId.eq(&company))
             .filter(counter::Column::NextEvent.eq(rows::stored(old.event)))
             .filter(counter::Column::NextTask.eq(rows::stored(old.task)))

@@ -32,6 +32,10 @@ pub(crate) async fn a_process_that_lost_the_right_writes_nothing_more(place: &Pl
     assert_eq!(b.lead("b", later(31_000), TTL).await.unwrap(), Leadership::Leads(2));
     assert_eq!(b.open_tasks().await.unwrap(), vec![task.clone()], "a new leader has seen everything");
 
+    // What makes no event is refused like everything else.
+    let mut quiet = change(&a, next(&task, |t| t.title = "too late".into())).await;
+    quiet.events.clear();
+    assert!(a.commit(quiet).await.is_err_and(|fault| fault.message.contains("b leads")));
     let refused = a.commit(change(&a, next(&task, |t| t.title = "too late".into())).await).await.unwrap_err();
     assert!(!refused.retryable && refused.message.contains("b leads"), "{refused}");
     let mine = changed(&b, &task, |t| t.title = "mine".into()).await;

@@ -6,6 +6,7 @@ mod commits;
 mod concurrency;
 mod full_disk;
 mod leadership;
+mod lost_answer;
 mod opening;
 mod place;
 mod reads;

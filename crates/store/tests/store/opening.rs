@@ -40,7 +40,10 @@ pub(crate) async fn a_fresh_schema_has_exactly_the_expected_tables(place: &Place
     let mut tables = place.texts(tables).await;
     tables.sort();
     assert_eq!(tables, TABLES);
-    assert_eq!(place.texts("SELECT version FROM seaql_migrations").await, ["m0001_first_tables", "m0002_effects_of_a_task"]);
+    assert_eq!(
+        place.texts("SELECT version FROM seaql_migrations").await,
+        ["m0001_first_tables", "m0002_effects_of_a_task", "m0003_last_write"]
+    );
 }
 
 pub(crate) async fn a_newer_schema_is_refused(place: &Place) {
@@ -121,4 +124,15 @@ async fn a_server_that_does_not_answer_is_named_without_its_password() {
     assert!(!error.to_string().contains("hunter2"), "{error}");
     let error = refusal("mysql://me:hunter2@host/roboco").await;
     assert!(matches!(&error, OpenError::Address { .. }), "{error}");
+}
+
+/// Two control planes may be started on one server by mistake, or one for another that hangs.
+#[tokio::test]
+async fn many_first_starts_on_one_server_make_one_company() {
+    let place = Place::postgres().await;
+    let opened = futures::future::join_all((0..8).map(|_| place.open())).await;
+    assert!(opened.iter().all(|store| store.company() == opened[0].company()), "they disagree about the company");
+    assert_eq!(place.texts("SELECT id FROM company").await, [opened[0].company().to_string()]);
+    drop(opened);
+    place.remove().await;
 }

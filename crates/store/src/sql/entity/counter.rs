@@ -1,4 +1,4 @@
-//! The numbers the next rows get; one row per company.
+//! The numbers the next rows get, and which transaction wrote last; one row per company.
 
 use sea_orm::entity::prelude::*;
 
@@ -10,6 +10,7 @@ pub struct Model {
     pub next_event: i64,
     pub next_task: i64,
     pub next_inbox: i64,
+    pub last_write: Option<String>,
 }
 
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
