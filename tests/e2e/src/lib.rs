@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 /// Longest wait for anything that a healthy product does within seconds.
-pub const PATIENCE: Duration = Duration::from_secs(120);
+pub const PATIENCE: Duration = Duration::from_secs(240);
 
 /// A machine of its own: a home, a data directory, an environment.
 pub struct Place {

@@ -159,12 +159,20 @@ fn cancelled_work_ends_the_demo_with_3_and_changes_nothing() {
 }
 
 #[test]
-fn what_the_demo_cannot_do_yet_is_said() {
+fn a_whole_company_splits_builds_reviews_and_merges_a_root() {
     let place = Place::new();
-    let ran = place.roboco(&["demo", "--company"]);
-    assert_eq!(ran.code, 2, "{ran:?}");
-    assert!(ran.err.contains("without --company"), "{}", ran.err);
-    assert!(!place.data().exists());
+    let ran = place.roboco(&["demo", "--company", "--yes"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    for told in [
+        "T-1 is completed and merged as",
+        "F1 of pr_gate, verified",
+        "F1 of qa, verified",
+        "F1 of system, verified",
+        "Mention languages in the readme  cell_parent completed by be-pm",
+        "Write the page about languages  leaf completed by ux-pm",
+    ] {
+        assert!(ran.out.contains(told), "{told:?} is not in {}", ran.out);
+    }
 }
 
 #[test]
