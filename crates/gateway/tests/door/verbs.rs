@@ -254,7 +254,10 @@ async fn a_verb_past_its_wall_is_answered_with_a_timeout() {
         std::time::Duration::ZERO,
     );
     let world = World { router: impatient.router(), gateway: impatient, ..world };
-    let answer = world.call(&run, "note", json!({ "task_id": "T-1", "text": "The test runs in a second." })).await;
+    // Its branch is never cut, so the claim can only be answered by the wall.
+    let plan =
+        json!({ "task_id": "T-1", "plan": "join the names", "steps": [{ "title": "join", "description": "join the names with and" }] });
+    let answer = world.call(&run, "i_will_work_on", plan).await;
     assert_eq!((answer.status, &answer.body["error"]), (StatusCode::GATEWAY_TIMEOUT, &json!("gateway_timeout")), "{:?}", answer.body);
     assert!(answer.body["remediate"].is_string());
 }
