@@ -251,7 +251,7 @@ impl Company {
             _ => Vec::new(),
         };
         let actor_tasks = match &command.actor {
-            Actor::Agent(agent) => self.tasks_of(agent.agent, subject).await?,
+            Actor::Agent(agent) => tasks_of(&**store, agent.agent, subject).await?,
             Actor::Ceo(_) | Actor::System(_) => Vec::new(),
         };
         // What waits for the CEO about a task below is decided with it.
@@ -278,14 +278,6 @@ impl Company {
         }))
     }
 
-    /// Open tasks an agent is assigned to or holds, other than one.
-    async fn tasks_of(&self, agent: AgentId, except: Option<TaskId>) -> Result<Vec<TaskBrief>, Fault> {
-        let mine = |t: &&Arc<Task>| {
-            Some(t.id) != except && (t.ownership.assignee == Some(agent) || t.ownership.lease.as_ref().is_some_and(|l| l.holder == agent))
-        };
-        Ok(self.store.open_tasks().await?.iter().filter(mine).map(|t| TaskBrief::from(&**t)).collect())
-    }
-
     /// The task a typed reference stands for.
     ///
     /// # Errors
@@ -310,6 +302,14 @@ impl Company {
             }
         })
     }
+}
+
+/// Open tasks an agent is assigned to or holds, other than one.
+async fn tasks_of(store: &dyn roboco_store::Store, agent: AgentId, except: Option<TaskId>) -> Result<Vec<TaskBrief>, Fault> {
+    let mine = |t: &&Arc<Task>| {
+        Some(t.id) != except && (t.ownership.assignee == Some(agent) || t.ownership.lease.as_ref().is_some_and(|l| l.holder == agent))
+    };
+    Ok(store.open_tasks().await?.iter().filter(mine).map(|t| TaskBrief::from(&**t)).collect())
 }
 
 /// The answer of a request that was answered before.
