@@ -52,7 +52,7 @@ pub(crate) async fn briefs(store: &dyn Store, ids: &[TaskId]) -> Result<Vec<Task
 
 /// Whose turn it is with a task.
 pub(crate) async fn turn(store: &dyn Store, roster: &Roster, task: &Task) -> Result<NextActor, Fault> {
-    let set_aside = |above: &&Arc<Task>| matches!(above.hold, Some(Hold::Paused { .. } | Hold::Budget { .. }));
+    let set_aside = |above: &&Arc<Task>| above.hold.as_ref().is_some_and(Hold::stops_parts);
     if !task.stage.is_terminal()
         && let Some(above) = ancestors(store, task).await?.iter().find(set_aside)
     {

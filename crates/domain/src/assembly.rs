@@ -9,7 +9,7 @@ use crate::task::{Part, PartState, Task};
 pub enum Standing {
     /// Parts are being delivered.
     Open(Vec<TaskNumber>),
-    /// Its PM must plan: there are no parts, a criterion has none, or a cell that was asked for has none.
+    /// Its PM must plan: a criterion has no part, or a cell that was asked for has none.
     Unplanned(Vec<String>),
     /// Objections to it are open: its PM gives out their mending, or says how they were answered.
     Objections,
@@ -40,13 +40,11 @@ pub fn live_parts(task: &Task) -> impl Iterator<Item = &Part> {
     task.parts.iter().filter(|p| p.state == PartState::Open)
 }
 
-/// What no part that counts stands for, in words: no parts at all, criteria, cells that were asked for.
+/// What no part that counts stands for, in words: criteria, and cells that were asked for.
 pub fn missing(task: &Task, counts: impl Fn(&Part) -> bool) -> Vec<String> {
     let criteria = uncovered(task, &counts).into_iter().map(|c| c.to_string());
     let cells = cells_without(task, &counts).into_iter().map(|t| format!("cell {t}"));
-    let none = task.parts.iter().all(|p| !counts(p)) && task.criteria.iter().any(|c| c.kept.is_none());
-    let nothing = (none && task.parts.is_empty()).then(|| "parts".to_owned());
-    nothing.into_iter().chain(criteria).chain(cells).collect()
+    criteria.chain(cells).collect()
 }
 
 /// Criteria that nobody answers for.

@@ -256,7 +256,7 @@ fn turn_ends_by(task: &Task) -> Option<Timestamp> {
 fn set_aside_above<'a>(task: &Task, by_id: &BTreeMap<TaskId, &'a Arc<Task>>) -> Option<&'a Task> {
     let mut above = task.parent.and_then(|id| by_id.get(&id));
     while let Some(task) = above {
-        if matches!(task.hold, Some(Hold::Paused { .. } | Hold::Budget { .. })) {
+        if task.hold.as_ref().is_some_and(Hold::stops_parts) {
             return Some(task);
         }
         above = task.parent.and_then(|id| by_id.get(&id));

@@ -379,6 +379,11 @@ impl Hold {
         matches!(self, Self::Blocked { resolver: Resolver::Human, .. } | Self::Paused { by: PausedBy::Human, .. } | Self::Budget { .. })
     }
 
+    /// Whether nothing below the held work moves either.
+    pub const fn stops_parts(&self) -> bool {
+        matches!(self, Self::Paused { .. } | Self::Budget { .. })
+    }
+
     /// Since when it stands.
     pub const fn since(&self) -> Timestamp {
         match self {
