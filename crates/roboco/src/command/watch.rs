@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use roboco_company::views::{EventView, SpawnRow, TaskView};
+use roboco_domain::task::Shape;
 use serde_json::Value;
 
 use super::staff::items;
@@ -131,9 +132,22 @@ pub(crate) enum Told {
 /// What was seen of a task.
 #[derive(Debug, Default)]
 struct Seen {
+    shape: String,
     stage: String,
     /// Who holds the task. Results of its effects are recorded by the system, but a commit is its author's.
     holder: String,
+}
+
+impl Seen {
+    /// The verb that was called: a PM and a reviewer of assembled work have verbs of their own for what others do to a leaf.
+    fn called(&self, verb: &'static str) -> &'static str {
+        let whole = matches!(self.shape.parse(), Ok(Shape::Root | Shape::CellParent));
+        match verb {
+            "i_will_work_on" if whole => "i_will_plan",
+            "claim_review" if whole => "claim_gate_review",
+            other => other,
+        }
+    }
 }
 
 impl<'c> Narrator<'c> {
@@ -152,11 +166,12 @@ impl<'c> Narrator<'c> {
             seen.stage = clean_line(stage);
         } else if event.kind == "task.created" {
             seen.stage = clean_line(event.data["task"]["stage"].as_str().unwrap_or("ready"));
+            event.data["task"]["shape"].as_str().unwrap_or_default().clone_into(&mut seen.shape);
         }
         if matches!(event.kind.as_str(), "task.claimed" | "task.reentered" | "review.claimed" | "docs.claimed") {
             seen.holder.clone_from(&event.actor);
         }
-        let Some(verb) = verb_of(event) else { return Ok(()) };
+        let Some(verb) = verb_of(event).map(|verb| seen.called(verb)) else { return Ok(()) };
         let (who, text) = match (event.kind.as_str(), &event.spawn) {
             ("commit.recorded" | "branch.synced", _) if !seen.holder.is_empty() => {
                 let text = event.data["subject"].as_str().map_or_else(|| event.text.clone(), str::to_owned);
@@ -363,6 +378,19 @@ mod tests {
             to: None,
             text: String::new(),
             data,
+        }
+    }
+
+    #[test]
+    fn claims_of_assembled_work_are_told_by_their_own_verbs() {
+        for (shape, verb, called) in [
+            ("leaf", "i_will_work_on", "i_will_work_on"),
+            ("root", "i_will_work_on", "i_will_plan"),
+            ("cell_parent", "claim_review", "claim_gate_review"),
+            ("cell_parent", "complete", "complete"),
+            ("", "claim_review", "claim_review"),
+        ] {
+            assert_eq!(Seen { shape: shape.into(), ..Seen::default() }.called(verb), called, "{shape} {verb}");
         }
     }
 
