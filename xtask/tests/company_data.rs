@@ -78,7 +78,7 @@ fn prompts_render_with_everything_they_name_and_stay_short() {
     let facts = minijinja::context! {
         agent => "be-dev-1", role => "developer", team => "backend", project => "greeter", verbs => "VERB TABLE", limits => "LIMIT LIST",
     };
-    for role in ["base", "developer", "qa", "documenter", "cell_pm"] {
+    for role in ["base", "developer", "qa", "documenter", "cell_pm", "main_pm", "pr_reviewer"] {
         let prompt = templates.get_template(&format!("{role}.md")).unwrap().render(&facts).unwrap();
         for part in ["be-dev-1", "backend", "greeter", "VERB TABLE", "LIMIT LIST", "## Rules for everybody"] {
             assert_eq!(prompt.matches(part).count(), 1, "{part} in {role}:\n{prompt}");
@@ -99,11 +99,18 @@ fn strings<'a>(value: &'a Value, into: &mut Vec<&'a str>) {
     }
 }
 
+fn all_plays() -> Vec<Value> {
+    read("demo/play.toml")["play"].as_array().unwrap().clone()
+}
+
+/// The title that a play is for; empty when it is for any.
+fn title(play: &Value) -> &str {
+    play["when"].get("task").and_then(Value::as_str).unwrap_or_default()
+}
+
 /// The plays of the demo's one task; those of the whole company speak of other tasks.
 fn plays() -> Vec<Value> {
-    let of_the_task =
-        |play: &&Value| play["when"].get("task").and_then(Value::as_str).is_some_and(|task| task.starts_with("Greet several"));
-    read("demo/play.toml")["play"].as_array().unwrap().iter().filter(of_the_task).cloned().collect()
+    all_plays().into_iter().filter(|play| title(play).starts_with("Greet several")).collect()
 }
 
 fn steps(play: &Value) -> &[Value] {
@@ -115,7 +122,7 @@ fn plays_fit_the_task_of_the_demo() {
     let task = read("demo/task.toml");
     let criteria = task["criteria"].as_array().unwrap().len();
     for play in &plays() {
-        let title = text(&play["when"], "task");
+        let title = title(play);
         assert!(task["title"].as_str().unwrap().starts_with(title.trim_end_matches('*')), "{title}");
         let mut all = Vec::new();
         strings(play, &mut all);
@@ -145,6 +152,29 @@ fn every_judgement_names_every_criterion() {
         judged += 1;
     }
     assert_eq!(judged, 3, "two rounds of the developer and one of QA");
+}
+
+#[test]
+fn every_part_of_the_whole_company_has_somebody_who_plays_it() {
+    let plays = all_plays();
+    let played = |role: &str, verb: &str, task: &str| {
+        let fits = |play: &Value| text(play, "role") == role && text(&play["when"], "verb") == verb && title(play) == task;
+        plays.iter().any(fits)
+    };
+    assert!(played("main_pm", "i_will_plan", read("demo/root.toml")["title"].as_str().unwrap()));
+    let mut given_out = 0;
+    for step in plays.iter().flat_map(steps) {
+        if let Some(file) = step.get("file").and_then(Value::as_str) {
+            assert!(company().join("demo").join(file).is_file(), "{file}");
+        }
+        if step.get("call").and_then(Value::as_str) == Some("delegate") {
+            let part = &step["args"];
+            let (role, verb) = if text(part, "type") == "planning" { ("cell_pm", "i_will_plan") } else { ("developer", "i_will_work_on") };
+            assert!(played(role, verb, text(part, "title")), "nobody plays {}", text(part, "title"));
+            given_out += 1;
+        }
+    }
+    assert_eq!(given_out, 10, "four cells and six leaves");
 }
 
 #[expect(clippy::disallowed_methods, reason = "the product's process wrapper is not a dependency of xtask")]
