@@ -2,8 +2,8 @@
 //! for this one session: refused verbs, tool calls, and attempts to stop.
 //!
 //! `--listen ADDRESS` says where (default 127.0.0.1:9000; port 0 takes any free one); only loopback is possible. The first line of output
-//! names the address: `{"listening": "http://127.0.0.1:9000"}`. Environment: `ROBOCO_AGENT_TOKEN`, which every request but `GET /health` must bring as its bearer token;
-//! `ROBOCO_AGENT_ID` and `ROBOCO_AGENT_ROLE`, which may be missing.
+//! names the address: `{"listening": "http://127.0.0.1:9000"}`. Environment: `ROBOCO_AGENT_TOKEN`, which every request but `GET /health`
+//! must bring as its bearer token; `ROBOCO_AGENT_ID` and `ROBOCO_AGENT_ROLE`, which may be missing.
 
 mod counters;
 mod session;
