@@ -6,7 +6,6 @@ use roboco_domain::input::clamp;
 use roboco_domain::limits;
 use roboco_domain::role::Role;
 use roboco_domain::roster::Roster;
-use roboco_domain::spawn::SpawnState;
 use roboco_domain::task::{GateVerdict, Shape, Stage, Task};
 use roboco_domain::vcs::Oid;
 use roboco_store::Store;
@@ -151,12 +150,10 @@ fn delegates(roster: &Roster, task: &Task) -> Vec<String> {
     }
 }
 
-/// What did not work since the last run for the task began, and was not mended since: whoever waited for it may have been told nothing.
+/// What did not work in this stage and was not mended since: whoever waited for it may have been told nothing.
 async fn last_results(store: &dyn Store, task: &Task) -> Result<Vec<Value>, Fault> {
-    let runs = store.spawns_of(task.id).await?;
-    let last = runs.iter().rev().find(|run| run.state == SpawnState::Ended).map_or(task.created_at, |run| run.intended_at);
     let committed = task.delivery.commits.last().map_or(task.created_at, |commit| commit.at);
-    let since = last.max(task.stage_since).max(committed);
+    let since = task.stage_since.max(committed);
     let ended = store.ended_effects(task.id, since, ENDED_EFFECTS).await?;
     // Of each kind only the newest counts.
     let newest = ended.iter().enumerate().filter(|(n, it)| ended.iter().take(*n).all(|newer| newer.effect.kind() != it.effect.kind()));

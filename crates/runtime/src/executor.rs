@@ -8,9 +8,7 @@ use futures::future::BoxFuture;
 use roboco_company::fault::Fault;
 use roboco_domain::command::SystemCommand;
 use roboco_domain::effect::{EffectResult, Intended};
-use roboco_domain::id::IntentId;
 use roboco_domain::limits;
-use roboco_store::{IntentState, Store};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
@@ -40,7 +38,7 @@ impl Executor {
         let mut queues = Queues::new(work);
         for open in open {
             tracing::info!(intent = %open.intent, effect = open.effect.kind(), "taking up an effect that was left");
-            queues.take(Intended { intent: open.intent, effect: open.effect });
+            queues.take_left(Intended { intent: open.intent, effect: open.effect });
         }
         Ok(Self { incoming, queues })
     }
@@ -60,26 +58,9 @@ impl Executor {
     }
 }
 
-/// Whether an effect is to be done. One may be handed over again after it was answered, when it was committed during the start.
-async fn is_open(store: &dyn Store, intent: IntentId) -> bool {
-    match store.intent(intent).await {
-        Ok(IntentState::Open) => true,
-        Ok(IntentState::Settled(..) | IntentState::Unknown) => false,
-        Err(error) => {
-            // Doing it twice is harmless, if wasteful; not doing it would leave its task waiting.
-            tracing::warn!(%error, %intent, "whether an effect is still to be done is not known; doing it");
-            true
-        }
-    }
-}
-
 /// Tries an effect until it is answered for good.
 async fn carry_out(shared: &Shared, effects: &Arc<Effects>, intended: Intended) {
     let Intended { intent, effect } = intended;
-    if !is_open(&**shared.company().store(), intent).await {
-        tracing::debug!(%intent, effect = effect.kind(), "this effect has been answered already");
-        return;
-    }
     let mut attempts = 0;
     let (result, turn) = loop {
         let turn = effects.landings.turn_of(&effect).await;

@@ -12,6 +12,8 @@ pub(super) struct Queues<W> {
     /// What waits behind the effect of a task that is under way; a task without one has no entry.
     waiting: HashMap<TaskId, VecDeque<Intended>>,
     known: HashSet<IntentId>,
+    /// Effects that were found open at the start. One that was committed during the start is handed over as well, perhaps when it is done.
+    left: HashSet<IntentId>,
     running: JoinSet<()>,
     by_run: HashMap<Id, (TaskId, IntentId)>,
 }
@@ -23,12 +25,19 @@ where
 {
     /// Empty queues of effects that `work` carries out.
     pub(super) fn new(work: W) -> Self {
-        Self { work, waiting: HashMap::new(), known: HashSet::new(), running: JoinSet::new(), by_run: HashMap::new() }
+        Self { work, waiting: HashMap::new(), known: HashSet::new(), left: HashSet::new(), running: JoinSet::new(), by_run: HashMap::new() }
     }
 
-    /// Takes an effect, unless it has it already: what is committed while the open ones are looked up comes both ways.
+    /// Takes an effect that was found open at the start.
+    pub(super) fn take_left(&mut self, intended: Intended) {
+        let intent = intended.intent;
+        self.take(intended);
+        self.left.insert(intent);
+    }
+
+    /// Takes an effect, unless it has or had it already: what is committed while the open ones are looked up comes both ways.
     pub(super) fn take(&mut self, intended: Intended) {
-        if !self.known.insert(intended.intent) {
+        if self.left.remove(&intended.intent) || !self.known.insert(intended.intent) {
             return;
         }
         match self.waiting.get_mut(&intended.effect.task()) {
@@ -127,6 +136,20 @@ mod tests {
         done.sort_unstable();
         assert_eq!(done, [1, 2, 3]);
         assert!(queues.known.is_empty() && queues.waiting.is_empty() && queues.by_run.is_empty(), "nothing is kept for ever");
+    }
+
+    #[tokio::test]
+    async fn an_effect_that_was_committed_during_the_start_is_done_once_even_if_it_comes_again_when_it_is_done() {
+        let (mut queues, gate, done) = queues();
+        queues.take_left(effect(1, 1));
+        gate.add_permits(10);
+        while queues.step().await.is_some() {}
+        for intent in [1, 2] {
+            queues.take(effect(1, intent));
+        }
+        while queues.step().await.is_some() {}
+        assert_eq!(*done.lock().unwrap(), [1, 2]);
+        assert!(queues.left.is_empty(), "it comes no third time, so it is not kept");
     }
 
     #[tokio::test]
