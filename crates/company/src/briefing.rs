@@ -62,53 +62,59 @@ impl Company {
 
     /// The evidence pack of a task. Git gets one bounded read; what could not be read is said.
     pub async fn evidence(&self, task: &Task) -> Map<String, Value> {
-        let mut gaps = Vec::new();
-        let diff = match compared(task) {
-            Some((base, head)) => {
-                let read = self.repos.diff(task.project, base, head, limits::EVIDENCE_DIFF_CHARS);
-                match tokio::time::timeout(limits::EVIDENCE_BUILD, read).await {
-                    Ok(Ok(diff)) => diff,
-                    Ok(Err(why)) => {
-                        gaps.push(format!("the difference could not be read: {why}"));
-                        Default::default()
-                    }
-                    Err(_) => {
-                        gaps.push("the difference took too long to read".into());
-                        Default::default()
-                    }
+        let mut pack = pack(self, task).await;
+        let results = last_results(&*self.store, task).await;
+        let told = results.map_or_else(|fault| format!("they could not be read: {fault}").into(), Value::from);
+        if told != json!([]) {
+            pack.insert("last_results".into(), told);
+        }
+        pack
+    }
+}
+
+/// The evidence pack without what effects came to, for those whose briefing tells that.
+pub(crate) async fn pack(company: &Company, task: &Task) -> Map<String, Value> {
+    let mut gaps = Vec::new();
+    let diff = match compared(task) {
+        Some((base, head)) => {
+            let read = company.repos.diff(task.project, base, head, limits::EVIDENCE_DIFF_CHARS);
+            match tokio::time::timeout(limits::EVIDENCE_BUILD, read).await {
+                Ok(Ok(diff)) => diff,
+                Ok(Err(why)) => {
+                    gaps.push(format!("the difference could not be read: {why}"));
+                    Default::default()
+                }
+                Err(_) => {
+                    gaps.push("the difference took too long to read".into());
+                    Default::default()
                 }
             }
-            None => Default::default(),
-        };
-        let results = last_results(&*self.store, task).await.unwrap_or_else(|fault| {
-            gaps.push(format!("what its effects came to could not be read: {fault}"));
-            Vec::new()
-        });
-        let pack = json!({
-            "title": task.title,
-            "description": task.description,
-            "branch": task.delivery.branch,
-            "pr_number": task.delivery.pr.as_ref().map(|pr| pr.number.0),
-            "reviewed": task.review.as_ref().map(|r| json!({ "head": r.pin.head, "passed": r.passed, "notes": r.notes })),
-            "files_changed": diff.files,
-            "stat": diff.stat,
-            "pr_diff": diff.text,
-            "commits": task.delivery.commits.iter()
-                .map(|c| json!({ "commit": c.oid.short(), "subject": c.subject, "by": self.roster.slug(c.by), "files": c.files }))
-                .collect::<Vec<_>>(),
-            "acceptance_criteria": criteria(task),
-            "parts": parts(&self.roster, task),
-            "gate": checks(task),
-            "last_results": results,
-            "findings": findings(task, Which::All),
-            "docs": task.docs.as_ref().map(|d| json!({ "files": d.files, "notes": d.notes })),
-            "notes": journal(&self.roster, task),
-            "evidence_gaps": gaps,
-        });
-        match without_empty(pack) {
-            Value::Object(map) => map,
-            _ => Map::new(),
         }
+        None => Default::default(),
+    };
+    let pack = json!({
+        "title": task.title,
+        "description": task.description,
+        "branch": task.delivery.branch,
+        "pr_number": task.delivery.pr.as_ref().map(|pr| pr.number.0),
+        "reviewed": task.review.as_ref().map(|r| json!({ "head": r.pin.head, "passed": r.passed, "notes": r.notes })),
+        "files_changed": diff.files,
+        "stat": diff.stat,
+        "pr_diff": diff.text,
+        "commits": task.delivery.commits.iter()
+            .map(|c| json!({ "commit": c.oid.short(), "subject": c.subject, "by": company.roster.slug(c.by), "files": c.files }))
+            .collect::<Vec<_>>(),
+        "acceptance_criteria": criteria(task),
+        "parts": parts(&company.roster, task),
+        "gate": checks(task),
+        "findings": findings(task, Which::All),
+        "docs": task.docs.as_ref().map(|d| json!({ "files": d.files, "notes": d.notes })),
+        "notes": journal(&company.roster, task),
+        "evidence_gaps": gaps,
+    });
+    match without_empty(pack) {
+        Value::Object(map) => map,
+        _ => Map::new(),
     }
 }
 

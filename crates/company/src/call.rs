@@ -14,6 +14,7 @@ use roboco_store::{Attempt, Replay};
 use serde_json::Value;
 
 use crate::Company;
+use crate::briefing::pack;
 use crate::commit::{Executed, fresh};
 use crate::fault::Fault;
 
@@ -107,8 +108,10 @@ impl Company {
         let role = request.actor.role();
         let mut envelope = Envelope::accepted(standard_rules(), role, task.as_deref(), answer, request.correlation);
         if let Some(task) = &task {
-            if matches!(request.verb, Verb::ClaimReview | Verb::ClaimDocTask | Verb::ClaimGateReview | Verb::Evidence) {
-                envelope.evidence.extend(self.evidence(task).await);
+            match request.verb {
+                Verb::Evidence => envelope.evidence.extend(self.evidence(task).await),
+                Verb::ClaimReview | Verb::ClaimDocTask | Verb::ClaimGateReview => envelope.evidence.extend(pack(self, task).await),
+                _ => {}
             }
             if needs_briefing(request.verb) {
                 envelope.context_briefing.extend(self.briefing(task).await?);
