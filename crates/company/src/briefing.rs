@@ -158,6 +158,10 @@ fn delegates(roster: &Roster, task: &Task) -> Vec<String> {
 
 /// What did not work in this stage and was not mended since: whoever waited for it may have been told nothing.
 async fn last_results(store: &dyn Store, task: &Task) -> Result<Vec<Value>, Fault> {
+    // Only whoever writes can mend something; a judge whose commits could not be pinned claims them again.
+    if !matches!(task.stage, Stage::Ready | Stage::Working | Stage::SelfCheck | Stage::Revision | Stage::Docs) {
+        return Ok(Vec::new());
+    }
     let committed = task.delivery.commits.last().map_or(task.created_at, |commit| commit.at);
     let since = task.stage_since.max(committed);
     let ended = store.ended_effects(task.id, since, ENDED_EFFECTS).await?;
